@@ -59,7 +59,7 @@ test test-core test-everything: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.installed-dev ## Each test but what repeats or takes seconds, on SQLite; beside them on PostgreSQL those in which the two may differ
 	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
-	$(BIN)/python -m tests.on_postgresql -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
+	$(BIN)/python -m tests.on_postgresql -n 2 --dist loadfile -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
 	POSTGRESQL_BESIDE=1 $(BIN)/python -m pytest $(PYTEST_WORDS) || passed=$$?; \
 	wait $$beside || passed=$$?; \
 	cat $$other; exit $$passed

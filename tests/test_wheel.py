@@ -28,6 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"), *PARTS)
 
 
+@pytest.mark.at_length
 def test_it_holds_every_file_of_the_product(wheel: Path) -> None:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES, *FOLDERS]
     files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

@@ -149,6 +149,7 @@ def test_every_model_by_every_role(world: World) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.at_length
 def test_what_everybody_may_open(world: World) -> None:
     wrong: list[str] = []
     for role in (*ROLES, *IN_A_POOL):
@@ -158,6 +159,7 @@ def test_what_everybody_may_open(world: World) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.at_length
 def test_a_password_is_set_by_admins_and_a_superusers_by_superusers(world: World) -> None:
     people = {role: User.objects.get(username=f"{role}@example.com").pk for role in ("labeler", "superuser")}
     wrong: list[str] = []

@@ -76,6 +76,7 @@ def test_a_deleted_pool_has_no_page_but_the_way_back(world: World) -> None:
     assert "/p/other/" in home
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("state", ["archived", "deleted"])
 def test_its_keys_stop_in_plain_words_and_come_back(world: World, state: str) -> None:
     if state == "archived":
@@ -124,6 +125,7 @@ def test_a_key_of_two_pools_goes_on_in_the_other(world: World) -> None:
     assert [agent["name"] for agent in answer.json()["agents"]] == ["Billing"]
 
 
+@pytest.mark.at_length
 def test_the_page_of_deleting_counts_what_goes_and_asks_for_the_name(world: World) -> None:
     page = "/p/support/settings/pool/delete/"
     shown = world.clients["ops"].get(page).content.decode()
@@ -140,6 +142,7 @@ def test_the_page_of_deleting_counts_what_goes_and_asks_for_the_name(world: Worl
         archive.delete(Pool.objects.get(slug="other"), "Support", actor=None)
 
 
+@pytest.mark.at_length
 def test_what_is_under_way_ends(world: World) -> None:
     assert Run.objects.filter(status="queued").exists()
     archive.archive(support(), actor=ops())
@@ -148,6 +151,7 @@ def test_what_is_under_way_ends(world: World) -> None:
     assert "cancelled" in set(Run.objects.values_list("status", flat=True))
 
 
+@pytest.mark.at_length
 def test_commands_say_that_it_is_put_away(world: World) -> None:
     archive.archive(support(), actor=ops())
     with pytest.raises(CommandError, match="was archived"):
@@ -179,6 +183,7 @@ def test_a_deleted_pool_is_purged_after_thirty_days_and_nothing_else_is(world: W
     assert pools.create_pool("Support", "support").slug == "support"
 
 
+@pytest.mark.at_length
 def test_only_a_deleted_pool_is_purged(world: World) -> None:
     archive.archive(support(), actor=ops())
     with pytest.raises(PoolError):
@@ -196,6 +201,7 @@ def test_a_backup_brings_it_back_as_it_was(tmp_path: Path) -> None:
     assert Pool.objects.get(slug="other").archived_at == kept.archived_at
 
 
+@pytest.mark.at_length
 def test_every_entry_of_the_sidebar_stands_in_an_archived_pool(world: World) -> None:
     archive.archive(support(), actor=ops())
     shown = world.clients["superuser"].get("/p/support/queries/").content.decode()

@@ -89,6 +89,7 @@ def test_without_the_setting_strangers_sign_in(db: None, settings) -> None:
     assert Client().get("/").status_code == 302
 
 
+@pytest.mark.at_length
 def test_it_is_set_back_while_others_read_and_write(tmp_path: Path, settings) -> None:
     live = tmp_path / "live.sqlite3"
     settings.DATA_DIR, settings.DATABASES = tmp_path, {"default": {"NAME": str(live)}}

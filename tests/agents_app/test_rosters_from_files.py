@@ -97,6 +97,7 @@ def test_a_file_of_agents_is_read_as_its_team_means_it(db: None, name: str) -> N
     assert word in agents[0].description
 
 
+@pytest.mark.at_length
 def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
     for number, text in enumerate((rows(";"), rows("\t"), json.dumps(CARD), json.dumps(CARD, indent=2))):
         made: Pool = pools.create_pool(f"Clinic {number}")

@@ -44,6 +44,7 @@ def test_every_row_stands_in_the_docs_with_its_figures() -> None:
         assert re.search(rf"\| {re.escape(row.name)} \| {re.escape(row.method)} \|( [\d.]+| not shown)", text), row.name
 
 
+@pytest.mark.at_length
 def test_whatever_makes_an_interval_has_its_row() -> None:
     """Wherever the product calls a maker of intervals: on pages, in commands, in alarms. A new maker needs a row of its own."""
     modules = {maker.partition(".")[0] for maker in vouched.MAKERS} - {"agreement", "calibration"}

@@ -40,8 +40,8 @@ JOBS = (
 if orchestration.INSTALLED:
     JOBS = (*JOBS, EPISODES)
 IN_TRAINING = ("training", "sweep")
-A_FEW = [(BUSY, "bulk change"), (SENTINEL, "import"), (UP, "pre-labeling")]
-SOME = [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job not in ("merge", "bulk change")]
+A_FEW = [(SENTINEL, "import"), (UP, "pre-labeling")]
+SOME = [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job != "merge"]
 
 
 def tried() -> Iterator[Any]:

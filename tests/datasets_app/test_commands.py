@@ -71,6 +71,7 @@ def test_load_pool_makes_the_slug_from_the_name(folder: Path) -> None:
     assert Pool.objects.get().slug == "customer-support"
 
 
+@pytest.mark.at_length
 @pytest.mark.django_db
 def test_load_pool_again_changes_nothing_and_adds_what_is_new(folder: Path) -> None:
     run("load_pool", str(folder), slug="s", name="Desk")

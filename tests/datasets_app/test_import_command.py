@@ -28,6 +28,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.at_length
 def test_labels_that_all_fail_alike_stop_it_until_they_are_mapped(
     clinic: Pool, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

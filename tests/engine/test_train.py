@@ -453,6 +453,7 @@ def test_a_run_that_would_answer_nobody_says_why_before_it_trains(cost: float, w
         next(iter(steps))
 
 
+@pytest.mark.at_length
 def test_a_router_that_learnt_value_answers_from_its_file_one_by_one_as_in_a_batch() -> None:
     priced = [dataclasses.replace(agent, cost=0.05 if agent.id < 4 else 0.6) for agent in AGENTS]
     config = quick(goal="value", decision="ddqn", total_steps=400, epsilon_decay_steps=200)

@@ -164,6 +164,7 @@ print(json.dumps([one["num_threads"] for one in threadpool_info() if one["user_a
 """
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(("given", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
 def test_a_router_uses_one_blas_thread_unless_told_otherwise(given, threads, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

@@ -77,6 +77,7 @@ def test_a_message_is_routed(server: Server, version: str) -> None:
     assert told["contextId"]
 
 
+@pytest.mark.at_length
 @VERSIONS
 def test_what_is_wrong_is_raised(server: Server, version: str) -> None:
     async def walk(_card: Any, client: Any) -> None:

@@ -63,6 +63,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     return commands
 
 
+@pytest.mark.at_length
 def test_python_runs_it_where_it_is_not_installed(tmp_path: Path) -> None:
     environment = {**os.environ, "DATA_DIR": str(tmp_path)}
     words = [sys.executable, "-W", "ignore", "-m", "routerweb", "up", "--help"]

@@ -109,6 +109,7 @@ def test_routes_and_pages_are_answered_while_others_hang(server: Server) -> None
         connection.close()
 
 
+@pytest.mark.at_length
 def test_a_dripping_body_does_not_gain_time(server: Server) -> None:
     with connect(server) as connection:
         connection.sendall(head(*LOGIN, "Content-Length: 1000"))
@@ -124,6 +125,7 @@ def test_a_dripping_body_does_not_gain_time(server: Server) -> None:
         assert received.startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.at_length
 def test_a_head_that_stays_partial_is_ended_and_an_idle_connection_too(server: Server) -> None:
     with connect(server) as partial, connect(server) as idle, connect(server) as kept:
         partial.sendall(b"GET / HTTP/1.1\r\nHost:")
@@ -274,6 +276,7 @@ def any_stored(server: Server) -> bool:
     return any("temporary" in name and "(deleted)" in name for name in found)
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("kind", stored_by_kind.KINDS)
 def test_a_client_that_nobody_knows_makes_the_server_keep_little(
     server: Server, stored: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -303,6 +306,7 @@ def test_answers_come_in_the_order_of_requests_sent_at_once(server: Server) -> N
     assert b'"agents":[1]' in last
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("lane", ["0", "1"])
 def test_odd_requests_are_answered_the_same_with_and_without_the_fast_lane(
     folder: Path,

@@ -30,6 +30,7 @@ def client(server: Server) -> Iterator[httpx.Client]:
         yield found
 
 
+@pytest.mark.at_length
 def test_health_needs_no_key(server: Server) -> None:
     answer = httpx.get(f"{server.address}/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})

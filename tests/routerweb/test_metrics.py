@@ -84,6 +84,7 @@ def test_every_answer_of_every_process_is_counted(server: Server, ops: dict[str,
     assert all("model=support-1" in name for name in models)
 
 
+@pytest.mark.at_length
 def test_it_is_for_ops(server: Server) -> None:
     assert httpx.get(f"{server.address}/metrics").status_code == 401
     assert httpx.get(f"{server.address}/metrics", headers={"Authorization": f"Bearer {server.key}"}).status_code == 403

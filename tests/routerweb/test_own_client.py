@@ -28,6 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str])
 TALK = [{"role": "user", "content": "where is my parcel"}, {"role": "assistant", "content": "On its way."}]
 
 
+@pytest.mark.at_length
 def test_it_asks_and_reports(server: Server) -> None:
     with Client(server.address, server.key, pool="support") as client:
         answer = client.route("refund the invoice and the app crashes")

@@ -35,6 +35,7 @@ def containers(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.at_length
 @pytest.mark.django_db  # the application is imported, which reads the stamp of the site
 def test_every_container_of_a_module_has_a_name() -> None:
     unnamed = set()

@@ -138,6 +138,7 @@ def test_a_server_of_two_processes_sends_its_spans(
     assert "MARKER" not in server.log.read_text()
 
 
+@pytest.mark.at_length
 def test_forked_workers_send_theirs_though_they_end_at_once(
     tmp_path: Path,
     prepared: tuple[Path, str],  # noqa: F811

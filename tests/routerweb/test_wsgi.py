@@ -35,6 +35,7 @@ def call(app, model):
         signal.connect(close_old_connections)
 
 
+@pytest.mark.at_length
 def test_a_call_of_the_api_passes_no_middleware(call, monkeypatch):
     monkeypatch.setattr("routerweb.wsgi.pages", lambda *_: 1 / 0)
     status, headers, body = call()

@@ -32,6 +32,7 @@ def test_a_file_on_disk_is_read_from_its_beginning(tmp_path: Path) -> None:
         assert list(run(hostile.echoes, file)) == ["whole"]
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(
     ("work", "why"),
     [(hostile.spins, "too long"), (hostile.swells, "memory"), (hostile.dies, "memory"), (hostile.stumbles, "damaged")],
@@ -44,11 +45,13 @@ def test_what_a_file_does_to_its_child_ends_in_one_sentence(work: Any, why: str)
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.at_length
 def test_a_silent_child_is_not_waited_for() -> None:
     with pytest.raises(Unreadable, match="too long"):
         list(run(hostile.sleeps, io.BytesIO(b"x"), limits=Limits(cpu_seconds=5, silent_seconds=2.0)))
 
 
+@pytest.mark.at_length
 def test_a_page_waits_so_long_in_all_however_often_the_child_speaks() -> None:
     with pytest.raises(Unreadable, match="too long"):
         list(

@@ -94,6 +94,7 @@ class Work:
         sending.send(self.some(), self.pool)
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("seed", range(2))
 def test_stored_figures_are_those_of_a_fresh_count(pool, queries, person, rita, add_query, choose, monkeypatch, seed):
     people = [person("ana"), person("ben")]

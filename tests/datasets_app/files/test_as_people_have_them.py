@@ -215,6 +215,7 @@ def send(client: Client, **fields: Any) -> Any:
     return client.post(reverse("import", args=["support"]), {"dataset": "Tickets", **fields})
 
 
+@pytest.mark.at_length
 @pytest.mark.usefixtures("no_queue", "dataset")
 def test_columns_are_chosen_from_the_first_rows_and_read(reviewer: Client, pool: Pool) -> None:
     answer = send(reviewer, file=SimpleUploadedFile("tickets.csv", csv(";", "cp1252")))

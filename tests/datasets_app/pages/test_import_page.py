@@ -138,6 +138,7 @@ def test_an_unknown_agent_is_made_there_and_goes_with_the_import(ops: Client, cl
     assert not clinic.datasets.exists()
 
 
+@pytest.mark.at_length
 def test_a_reviewer_makes_no_agents(client: Client, clinic: Pool, person: Callable[..., User]) -> None:
     client.force_login(person("rita", "reviewer"))
     address = send(client, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
@@ -147,6 +148,7 @@ def test_a_reviewer_makes_no_agents(client: Client, clinic: Pool, person: Callab
     assert not clinic.agents.filter(name="Surgery").exists()
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(("empty", "wanted"), [("unlabeled", "unlabeled"), ("none", "gold")])
 def test_an_empty_cell_means_what_was_chosen(ops: Client, clinic: Pool, empty: str, wanted: str) -> None:
     address = send(ops, CONTENT)
@@ -162,6 +164,7 @@ def test_our_own_file_with_unknown_agents_is_asked_about_too(ops: Client, clinic
     assert "0 of 5 labels will be kept, the other 5 by the meanings below" in page.text
 
 
+@pytest.mark.at_length
 def test_an_export_names_its_tool(ops: Client, clinic: Pool) -> None:
     page = ops.get(send(ops, messy.exports()["label-studio.json"], "export.json"))
     assert "An export of Label Studio" in page.text
@@ -199,6 +202,7 @@ def test_queries_with_names_are_no_agents(ops: Client, clinic: Pool) -> None:
     assert answer.status_code == 302
 
 
+@pytest.mark.at_length
 def test_a_packed_ddqn_router_folder_brings_agents_labels_and_splits(
     client: Client, person: Callable[..., User]
 ) -> None:

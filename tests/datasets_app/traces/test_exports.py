@@ -138,6 +138,7 @@ def pool(pool: Pool) -> Pool:
     return pool
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(
     ("shape", "records", "written", "rated"), FILES, ids=[f"{one[0]} {one[2].__name__}" for one in FILES]
 )

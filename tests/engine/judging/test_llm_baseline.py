@@ -101,6 +101,7 @@ def test_it_can_be_cancelled(server) -> None:
 
 
 class TestRun:
+    @pytest.mark.at_length
     def test_the_scorecard_has_it_beside_the_router(self, server) -> None:
         config = quick(total_steps=20, llm_queries=10)
         *_, last = train(config, AGENTS, examples(), llm=model_of(server, price_in=1.0))
@@ -116,6 +117,7 @@ class TestRun:
         assert not server.bodies
         assert "llm" not in last.result.scorecard
 
+    @pytest.mark.at_length
     def test_a_run_goes_on_without_it(self, server) -> None:
         server.refuse_key = True
         *_, last = train(quick(total_steps=20, llm_queries=10), AGENTS, examples(), llm=model_of(server))

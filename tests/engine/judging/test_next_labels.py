@@ -68,6 +68,7 @@ def test_a_curve_that_does_not_rise_promises_nothing() -> None:
     assert found["gain"] == pytest.approx({"mean": 0.0, "low": 0.0, "high": 0.0}, abs=1e-9)
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(("count", "shown"), [(120, True), (60, False)])
 def test_a_run_tells_it_of_a_pool_with_some_labels(count: int, shown: bool) -> None:
     settings = {

@@ -81,6 +81,7 @@ def test_a_known_success_rate_is_found() -> None:
     assert (found.decisions, found.matched) == (6000, int(world(5, 6000, 0.10)["candidate"].sum()))
 
 
+@pytest.mark.at_length
 def test_intervals_cover_what_they_promise() -> None:
     """Of 60 repetitions a 95 % interval misses more than 9 with a probability of about 1 in 1,000."""
     missed, values = Counter(), defaultdict(list)

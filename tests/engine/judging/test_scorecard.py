@@ -29,6 +29,7 @@ def card(result: Result) -> dict[str, Any]:
     return result.scorecard
 
 
+@pytest.mark.at_length
 def test_false_abstention_is_measured_at_every_level(card: dict[str, Any], result: Result) -> None:
     found = card["abstention"]
     assert [at["alpha"] for at in found["at"]] == list(calibration.ALPHAS)

@@ -75,6 +75,7 @@ def test_a_split_as_set_is_not_called_one_that_is_not(share: float) -> None:
     assert sequential.mismatch(half_as_many, 2_000, share) > sequential.MISMATCH
 
 
+@pytest.mark.at_length
 def test_a_promise_that_is_kept_is_hardly_ever_broken_in_a_month() -> None:
     rng, told = np.random.default_rng(5), 0
     for _ in range(300):

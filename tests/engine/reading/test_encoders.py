@@ -164,6 +164,7 @@ def test_an_agent_that_few_were_asked_about_has_the_map_that_all_share() -> None
     assert platt.shift[2] == pytest.approx(float(platt.shift[:2].mean()), abs=0.3)
 
 
+@pytest.mark.at_length
 @pytest.mark.usefixtures("large")
 def test_a_large_pool_is_trained_and_resumed_to_the_same_router() -> None:
     whole = run(quick(folds=0), rows=POOL)

@@ -137,6 +137,7 @@ def test_rivals_make_a_sum_of_shares() -> None:
     assert np.allclose(np.exp(rivals(z, 1.0)).sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.at_length
 def test_auto_takes_what_reads_meaning_where_words_are_new() -> None:
     """Validation asks in words that training has not, so n-grams alone are lost; `sentences: false` keeps the encoder away."""
     texts = [text for said in PHRASES.values() for text in said] + NOTHING

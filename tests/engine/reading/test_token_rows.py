@@ -40,6 +40,7 @@ def test_tokens_are_those_of_the_package(encoder: TokenRows) -> None:
         assert encoder.tokens(text) == encoder._weights.sp.encode(text, out_type=int, add_bos=True, add_eos=True)
 
 
+@pytest.mark.at_length
 def test_a_text_has_the_same_bits_alone_and_in_a_batch(encoder: TokenRows) -> None:
     every = texts(500)
     together = encoder.encode(every)

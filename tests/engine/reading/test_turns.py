@@ -152,6 +152,7 @@ class TestFitting:
         assert isinstance(turns, dict)
         assert turns["depth"] == "now"
 
+    @pytest.mark.at_length
     def test_strange_old_turns_do_not_mislead(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
         scorer, _report = learnt
         rng = random.Random(5)

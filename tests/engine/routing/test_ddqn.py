@@ -206,6 +206,7 @@ def test_a_run_says_what_it_expects_and_what_it_gets() -> None:
     assert entry["td_error"] > 0
 
 
+@pytest.mark.at_length
 def test_of_equally_good_networks_the_last_is_kept_and_named() -> None:
     env, data, val = RoutingEnv(3), known(200, 3, 0), known(30, 3, 1)
     config = Config.from_mapping({**QUICK, "total_steps": 400, "val_eval_freq": 50})

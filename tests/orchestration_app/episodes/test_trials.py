@@ -91,6 +91,7 @@ def test_both_kinds_have_a_canary_of_their_own(two: tuple[RouterModel, RouterMod
     assert Canary.objects.get().ended == "promoted"
 
 
+@pytest.mark.at_length
 def test_a_canary_that_cannot_be_loaded_is_left_out_and_counted(
     two: tuple[RouterModel, RouterModel], crew: Pool, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

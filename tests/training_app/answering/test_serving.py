@@ -183,6 +183,7 @@ def test_a_fault_while_loading_leaves_the_watcher_alive(app, model, in_memory, m
     assert app.route().json()["not_covered"] == [3]
 
 
+@pytest.mark.at_length
 def test_a_request_never_sees_half_a_swap(model, in_memory, monkeypatch):
     """Threads read while models with different agents come and go: each sees a pool whose parts belong together."""
     in_memory()

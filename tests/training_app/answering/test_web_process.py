@@ -98,6 +98,7 @@ print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "ful
 """
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 def test_a_web_process_loads_the_pages_when_the_first_is_asked_for(tmp_path, migrated_sqlite):
@@ -126,6 +127,7 @@ class TestARealRouter:
         registry.promote(registry.register(None, pool, trained.result().artifact, {}), actor=None)
         return application(pool)
 
+    @pytest.mark.at_length
     def test_one_and_a_batch_agree(self, app):
         texts = ["urgent, refund the invoice and the parcel is late", "tell me a joke", "the app crashes"]
         several = [answer["agents"] for answer in app.batch(*texts).json()["results"]]

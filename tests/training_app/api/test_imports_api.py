@@ -70,6 +70,7 @@ def test_suggestions_come_with_scores_and_source(app: Application) -> None:
     assert label.provenance["model"] == "gpt-9"
 
 
+@pytest.mark.at_length
 def test_a_workbook_comes_in_base64(app: Application) -> None:
     content = book(("S", [["Message", "Team"], ["parcel", "Shipping"], ["bill", "Billing"]], []))
     packed = base64.b64encode(content).decode()
@@ -116,6 +117,7 @@ def test_an_import_of_another_pool_is_not_there(app: Application) -> None:
     assert app.post(f"/api/imports/{upload['id']}/undo/", {}).json()["error"]["code"] == "cannot_undo"
 
 
+@pytest.mark.at_length
 def test_a_packed_ddqn_router_folder_brings_its_agents() -> None:
     pool = pools.create_pool("Moved", "moved", actor=None)
     app = application(pool, scopes=("ops",))

@@ -146,6 +146,7 @@ print(sorted(name for name in sys.modules if name.startswith("opentelemetry")))
 """
 
 
+@pytest.mark.at_length
 def test_nothing_is_loaded_where_traces_are_off(tmp_path: Path) -> None:
     from tests.routerweb.test_server import environment
 

@@ -106,6 +106,7 @@ def test_who_was_not_asked_about_one_half_is_not_known_to_be_unneeded_by_the_who
     assert bool((known[:, 2] == 0).all())
 
 
+@pytest.mark.at_length
 def test_it_learns_an_order_that_a_bag_of_words_cannot_see(toy):
     fitted, texts, Y = toy
     found = (fitted.logits(texts) > 0) == Y
@@ -231,6 +232,7 @@ def test_the_same_seed_gives_the_same_scorer_and_another_seed_another():
     assert not np.allclose(first, other)
 
 
+@pytest.mark.at_length
 def test_folds_on_several_cores_are_those_of_one(monkeypatch):
     texts, Y, asked = small_pool()
     fit = SequenceScorer.fit

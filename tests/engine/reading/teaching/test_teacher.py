@@ -65,6 +65,7 @@ def folder(tiny: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny, tmp_path / "teacher"))
 
 
+@pytest.mark.at_length
 def test_a_folder_says_what_it_is(tiny: Path) -> None:
     found = teacher_folder(str(tiny))
     assert (found.name, found.pooling, found.tokens, found.licence) == ("tiny", "mean", 32, "apache-2.0")

@@ -58,6 +58,7 @@ def test_pairs_move_the_choice_and_stay_bounded() -> None:
     assert pairs.matrix()[0, 1] == 0.5
 
 
+@pytest.mark.at_length
 def test_bandits_close_the_gap_that_the_published_table_leaves() -> None:
     """A tenth of the seeds of docs/backends.md, and floors well below its figures."""
     shares = {name: gap.closed(name, 30).share for name in gap.LEARNERS}

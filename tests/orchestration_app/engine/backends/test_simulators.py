@@ -172,6 +172,7 @@ class Bandit:
         return np.zeros(1), np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]][action]), True, False, {}
 
 
+@pytest.mark.at_length
 def test_ppo_learns_one_policy_for_all_preferences_and_numpy_serves_the_same() -> None:
     from orchestration_app.engine.backends import ppo
 

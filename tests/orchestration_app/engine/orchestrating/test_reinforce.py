@@ -116,6 +116,7 @@ def test_a_path_that_runs_out_of_steps_has_learnt_the_return_of_all_of_them() ->
     assert all(made.actions[-1] == len(environment.orchestrator.ids) for made in walks)
 
 
+@pytest.mark.at_length
 def test_the_demonstration_mended() -> None:
     found = demonstrate(1)
     assert found["success"][0] >= 0.95

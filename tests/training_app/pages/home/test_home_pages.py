@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -10,6 +11,7 @@ from training_app.models import RouterModel, Run
 from training_app.versions import registry
 
 
+@pytest.mark.at_length
 def test_home_of_ops(done: Run, browser: Client, pool: Pool) -> None:
     page = browser.get("/").content.decode()
     assert "No model is active" in page

@@ -65,6 +65,7 @@ def member(role: str) -> User:
     return user
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("role", ["ops", "reviewer"])
 @pytest.mark.parametrize("state", SAYS, ids=lambda state: state.__name__)
 def test_seven_questions_are_answered(role: str, state: Callable[[Pool], None]) -> None:
