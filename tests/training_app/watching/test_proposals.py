@@ -136,7 +136,7 @@ def test_agents_merge_and_descriptions_change(traffic: Pool, ops: User) -> None:
 
 def test_the_page(traffic: Pool, browser: Client) -> None:
     address = reverse("proposals", args=["support"])
-    assert "Nothing to propose" in browser.get(address).text
+    assert "No proposals" in browser.get(address).text
     browser.post(address, {"do": "look"})
     assert BackgroundJob.objects.get(work="proposals").arguments == {"pool": traffic.pk}
     call_command("propose_agents", "--pool", "support")

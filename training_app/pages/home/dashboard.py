@@ -28,6 +28,8 @@ from training_app.watching import watch
 PERIODS = {24: 1, 168: 6}
 SAMPLED = 200
 FEW = 1_000
+#: Answers below which no time is given: half or 95 in 100 of a handful says nothing.
+LEAST_TIMED = 20
 OUTCOMES = timedelta(days=7)
 BARS = 10
 
@@ -120,8 +122,8 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         none=sum(row.none for row in seen),
         unsure=sum(row.unsure for row in seen),
         asked=asked,
-        p50=quantile(values, weights, 0.50),
-        p95=quantile(values, weights, 0.95),
+        p50=quantile(values, weights, 0.50) if count >= LEAST_TIMED else None,
+        p95=quantile(values, weights, 0.95) if count >= LEAST_TIMED else None,
         per_answer=sum(chosen.values()) / total if total else None,
         agents=ranked[:BARS],
         volume=_volume(columns, hours) if count else None,
