@@ -2,9 +2,12 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from agents_app import pools, rosters
 from agents_app.models import Pool
@@ -118,3 +121,24 @@ def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
 def test_what_lists_no_agents_says_so(db: None, content: bytes, why: str) -> None:
     with pytest.raises(PoolError, match=why):
         rosters.read_upload(upload("agents", content))
+
+
+@pytest.mark.django_db
+def test_a_command_makes_a_pool_of_a_list_and_adds_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    teams, more = tmp_path / "teams.csv", tmp_path / "more.csv"
+    teams.write_text(rows(";", title=True), "cp1252")
+    more.write_text("Team;What they do\nBilling;Invoices\n")
+    call_command("import_agents", str(teams), pool="clinic", new="Clinic")
+    assert "Made the pool clinic with 2 agents: Pharmacy, Lab results" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="already a pool"):
+        call_command("import_agents", str(teams), pool="clinic", new="Clinic")
+    pool = Pool.objects.get(slug="clinic")
+    call_command("import_agents", str(more), pool="clinic")
+    assert pool.agents.count() == 2
+    call_command("import_agents", str(more), pool="clinic", apply=True)
+    assert list(pool.agents.order_by("number").values_list("name", flat=True)) == ["Pharmacy", "Lab results", "Billing"]
+    with pytest.raises(CommandError, match="one file"):
+        call_command("import_agents", str(teams), str(more), pool="other", new="Other")
+    with pytest.raises(CommandError):
+        call_command("import_agents", str(tmp_path / "none.csv"), pool="other", new="Other")
+    assert not Pool.objects.filter(slug="other").exists()

@@ -1,4 +1,4 @@
-"""`import_agents ADDRESS… --pool POOL`: agents as their cards or tools describe them; what would change, and with --apply done."""
+"""`import_agents ADDRESS… --pool POOL`: agents as cards, tools or a list describe them; what would change, and with --apply done."""
 
 import os
 from argparse import ArgumentParser
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents_app import pools, sealing
+from agents_app import pools, rosters, sealing
 from agents_app.audit import Actor
 from agents_app.models import AgentSource, Pool
 from agents_app.sources import catalog
@@ -16,13 +16,17 @@ from agents_app.sources.described import SourceError
 
 class Command(BaseCommand):
     help = (
-        "Read agents from A2A agent cards (addresses or files) or, with --mcp, from MCP servers, and show what would change. "
-        "Example: python manage.py import_agents https://travel.example.com --pool support --apply"
+        "Read agents from A2A agent cards (addresses or files), with --mcp from MCP servers, or from a list (CSV with any separator, "
+        "Excel, JSONL, YAML, lines), and show what would change. --new makes the pool first. "
+        "Example: python manage.py import_agents teams.csv --pool hotel --new Hotel"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("places", nargs="+", metavar="ADDRESS", help="https://… or a JSON file of cards")
+        parser.add_argument(
+            "places", nargs="+", metavar="ADDRESS", help="https://… or a file: cards as JSON, or a list of agents"
+        )
         parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool that they belong to")
+        parser.add_argument("--new", metavar="NAME", help="make the pool, with this name and the agents of one file")
         parser.add_argument("--mcp", action="store_true", help="the addresses are MCP servers")
         parser.add_argument(
             "--key-env", metavar="NAME", help="the environment variable that holds the MCP server's key"
@@ -30,9 +34,12 @@ class Command(BaseCommand):
         parser.add_argument("--apply", action="store_true", help="approve what is offered; without it nothing changes")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["new"]:
+            self._make_pool(options["new"], options["pool"], options["places"])
+            return
         pool = Pool.objects.filter(slug=options["pool"]).first()
         if pool is None:
-            raise CommandError(f"there is no pool {options['pool']!r}.")
+            raise CommandError(f"there is no pool {options['pool']!r}; --new NAME makes it.")
         secret = None
         if options["key_env"]:
             secret = os.environ.get(options["key_env"])
@@ -44,6 +51,9 @@ class Command(BaseCommand):
             try:
                 if place.startswith(("https://", "http://")):
                     results = [catalog.look(pool, place, kind, secret=secret, actor=actor)]
+                elif Path(place).suffix.lower() != ".json":
+                    self._add_listed(pool, Path(place), apply=options["apply"])
+                    continue
                 else:
                     with Path(place).open("rb") as file:
                         results = catalog.look_in_file(pool, file, actor=actor)
@@ -58,6 +68,26 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {len(options['places'])} could not be taken.")
         if not options["apply"]:
             self.stdout.write("Nothing was changed. Approve it on the pool's Agents page, or with --apply.")
+
+    def _make_pool(self, name: str, slug: str, places: list[str]) -> None:
+        if len(places) != 1:
+            raise CommandError("--new takes one file that lists the agents.")
+        try:
+            with Path(places[0]).open("rb") as file:
+                lines, agents = rosters.read_upload(file)
+            pool = rosters.pool_with_agents(name, slug, lines, agents, actor=None)
+        except (pools.PoolError, OSError, ValueError) as error:
+            raise CommandError(str(error)) from None
+        names = ", ".join(pool.agents.order_by("number").values_list("name", flat=True))
+        self.stdout.write(f"Made the pool {pool.slug} with {pool.agents.count()} agents: {names}")
+
+    def _add_listed(self, pool: Pool, place: Path, *, apply: bool) -> None:
+        with place.open("rb") as file:
+            lines, agents = rosters.read_upload(file)
+        for name in [*(name for name, _description in lines), *(agent.name for agent in agents)]:
+            self.stdout.write(f"  {name}")
+        if apply:
+            self.stdout.write(f"  done: {rosters.add_several(pool, lines, agents, actor=None)} new")
 
     def _show(self, source: AgentSource) -> None:
         signer = f": {source.signer}" if source.signer else ""

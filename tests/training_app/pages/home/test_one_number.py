@@ -71,12 +71,11 @@ def number(page: str, pattern: str) -> int:
     return int(match[1].replace(",", ""))
 
 
-def left_on(page: str) -> tuple[int, int]:
-    """(for you, for others) in the words of Home."""
-    yours = re.search(r"(\d+) (?:is|are) left for you", page)
-    others = re.search(r"(\d+) for others", page)
-    assert yours or "Nothing is left for you" in page
-    return int(yours[1]) if yours else 0, int(others[1]) if others else 0
+def left_on(page: str) -> int:
+    """What is left for the reader in the words of Home: in its inbox, or beside the button."""
+    yours = re.search(r"(\d+) (?:(?:is|are) left for you|quer(?:y|ies) to label, about)", page)
+    assert yours or "Nothing is left for you" in page or "Nothing waits" in page
+    return int(yours[1]) if yours else 0
 
 
 def _people() -> dict[str, User]:
@@ -175,9 +174,7 @@ def _numbers(site: Site) -> dict[str, list[Any]]:
 
     # What is left, for whoever asks, and in all.
     home = site.text("home")
-    wait = sum(left_on(home))
     said["left in all"] = [
-        wait,
         number(home, r"Queries to label (\d+)"),
         number(site.text("settings_queue", slug), r"queries wait for somebody (\d+)"),
         site.found("is:open"),
@@ -186,10 +183,10 @@ def _numbers(site: Site) -> dict[str, list[Any]]:
         before = left_on(site.text("home", who=who))
         label = site.text("label", slug, who=who)
         on_label = number(label, r"(\d+) left for you"), number(label, r"(\d+) for others")
-        said[f"left for {who}"] = [before, on_label, left_on(site.text("home", who=who))]
-        said["left in all"].append(sum(before))
+        said[f"left for {who}"] = [before, on_label[0], left_on(site.text("home", who=who))]
+        said["left in all"].append(sum(on_label))
     taken = site.api("POST", "/api/label/next/", pool=slug)
-    said["left for ana, by the API"] = [(taken["left"], taken["others"]), left_on(site.text("home", who="ana"))]
+    said["left for ana, by the API"] = [taken["left"], left_on(site.text("home", who="ana"))]
     said["ana today"] = [
         taken["today"],
         number(site.text("label", slug, who="ana"), r"(\d+) today"),
