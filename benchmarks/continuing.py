@@ -22,7 +22,7 @@ from training_app.engine.data.examples import Example
 from training_app.engine.data.folders import read_folder
 from training_app.engine.data.rows import rows_of
 from training_app.engine.judging import flips
-from training_app.engine.reading import continuing
+from training_app.engine.reading.conversing import continuing
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.scorers import cross_fit

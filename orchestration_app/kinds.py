@@ -9,8 +9,8 @@ from orchestration_app.backends import served_calls
 from orchestration_app.engine.backends.chooser import BackendChooser, ChooserConfig
 from orchestration_app.engine.orchestrating.policy import Orchestrator
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
-from orchestration_app.episodes import trajectories
-from orchestration_app.episodes.traffic import EpisodeTraffic
+from orchestration_app.episodes.judging import trajectories
+from orchestration_app.episodes.judging.traffic import EpisodeTraffic
 from orchestration_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR
 from training_app.engine.data.examples import Example
 from training_app.models import Run

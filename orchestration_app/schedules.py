@@ -6,8 +6,8 @@ from datetime import datetime
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.background_work.jobs import JobKind
+from agents_app.background_work.processes import Process
 from agents_app.background_work.work import Work, by_the_clock
-from agents_app.processes import Process
 from orchestration_app.episodes import episodes
 from orchestration_app.models import Episode
 
@@ -33,7 +33,7 @@ def work() -> Sequence[Work]:
     return (
         by_the_clock("orchestration_app.episodes.episodes.prune", "Delete old episodes", DAY),
         by_the_clock("orchestration_app.episodes.episodes.redact_ended", "Redact the texts of ended episodes", 1),
-        by_the_clock("orchestration_app.episodes.marks.turn", "Have the language model judge episodes", 60),
+        by_the_clock("orchestration_app.episodes.judging.marks.turn", "Have the language model judge episodes", 60),
         by_the_clock("orchestration_app.episodes.spending.reconcile", "Count what calls cost this month", 60),
         by_the_clock(
             "orchestration_app.backends.savings.turn", "What choosing backends saves, and training of choosers", 60

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from agents_app.access import Role
     from agents_app.audit import Who
     from agents_app.background_work.jobs import JobKind
+    from agents_app.background_work.processes import Process
     from agents_app.background_work.work import Work
     from agents_app.models import Agent, Pool
     from agents_app.navigation import Entry
-    from agents_app.processes import Process
     from agents_app.views.settings import Section
     from datasets_app.traces.turns import Turn
     from routerweb.erasing import ErasedQuery, RowRule

@@ -16,7 +16,7 @@ from typing import Any
 import django
 from django.core.handlers.wsgi import WSGIHandler
 
-from routerweb import memory
+from routerweb.serving import memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
 # A command line; then what clients of tests and serializers of PostgreSQL's own fields need: 25 MB that no request asks for.

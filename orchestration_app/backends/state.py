@@ -17,7 +17,7 @@ from django.db import Error as DatabaseFault
 from django.db.models import Sum
 from django.utils import timezone
 
-from agents_app import leases
+from agents_app.background_work import leases
 from orchestration_app import providers
 from orchestration_app.backends import learning, measured, pairs, windows
 from orchestration_app.backends.learning import Learning

@@ -3,7 +3,7 @@
 Requests and tokens count for WINDOW seconds after they are told; calls in flight until they end, or for CALL_SECONDS. What is left is
 shared out in advance: a process may use what it holds without asking, tells what it used, and takes its part again. What one holds
 counts as used for everybody else, so the sum over any minute stays within the limit; one that was silent
-(`agents_app.leases`) is taken to have used all that it held.
+(`agents_app.background_work.leases`) is taken to have used all that it held.
 
 `state`, as JSON keeps it:
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.leases import Parties
+from agents_app.background_work.leases import Parties
 from orchestration_app.engine.backends.load import WINDOW as LAST
 
 WINDOW = 60.0

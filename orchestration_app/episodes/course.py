@@ -29,16 +29,17 @@ from orchestration_app.engine.orchestrating.turns import (
     StoredTurn,
     Turn,
 )
-from orchestration_app.episodes import asides, calling, calls, composing, shadows, waits
+from orchestration_app.episodes import asides, calling, calls, composing, waits
 from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calling import Places, Purse
 from orchestration_app.episodes.calls import Ask, Said, Spec
 from orchestration_app.episodes.deciding import Deciding
+from orchestration_app.episodes.judging import shadows
+from orchestration_app.episodes.judging.shadows import Moment, ShadowPolicy
 from orchestration_app.episodes.ledger import Ended as EndedCall
 from orchestration_app.episodes.ledger import Entry, Ledger
 from orchestration_app.episodes.lines import Taking, Ways
 from orchestration_app.episodes.policies import Decider
-from orchestration_app.episodes.shadows import Moment, ShadowPolicy
 from orchestration_app.episodes.spending import Limited
 from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import AnswerRule, Episode, Step

@@ -1,4 +1,4 @@
-"""Calls at once and calls a minute, for each agent and each provider, over all processes (`agents_app.leases`).
+"""Calls at once and calls a minute, for each agent and each provider, over all processes (`agents_app.background_work.leases`).
 
 The database says who holds which places (`CallPlaces`). A process takes places when its calls wait for them, uses them again for its
 next calls, and gives back what it has not needed since the last settlement, at once where another waits. Calls a minute come back
@@ -17,8 +17,8 @@ from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db import transaction
 
-from agents_app import leases
-from agents_app.leases import Parties
+from agents_app.background_work import leases
+from agents_app.background_work.leases import Parties
 from orchestration_app.episodes.calls import Spec
 from orchestration_app.episodes.ledger import DatabaseThread
 from orchestration_app.models import CallPlaces

@@ -23,8 +23,8 @@ from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.engine.orchestrating.one_shot import OneShot
 from orchestration_app.episodes import composing, lines, spending
 from orchestration_app.episodes.calls import Spec, spec_of
+from orchestration_app.episodes.judging.shadows import ShadowPolicy
 from orchestration_app.episodes.lines import Ways
-from orchestration_app.episodes.shadows import ShadowPolicy
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.models.kinds import ORCHESTRATOR
 from routerweb import state

@@ -14,7 +14,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from agents_app.models import Agent
-from orchestration_app.episodes.figures import START, STOP, Graph, Group
+from orchestration_app.episodes.judging.figures import START, STOP, Graph, Group
 
 WIDTH, MARGIN, ROW, HEAD = 960, 70, 110, 40
 SMALLEST, LARGEST = 18.0, 42.0

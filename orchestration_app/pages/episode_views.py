@@ -20,10 +20,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
-from orchestration_app.episodes import asides, episodes, figures, marks, policies, runner, timeline
+from orchestration_app.episodes import asides, episodes, policies, runner, timeline
 from orchestration_app.episodes.asides import Aside, AsideError
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.episodes import EpisodeError, Wanted
+from orchestration_app.episodes.judging import figures, marks
 from orchestration_app.models import Episode
 from orchestration_app.pages import episode_graph as drawing
 from orchestration_app.pages.episode_forms import EpisodeForm

@@ -17,8 +17,9 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent
 from agents_app.views.settings import draw
 from orchestration_app import answers, executors, prefilled, readiness
-from orchestration_app.episodes import checking, figures, spending, trying
+from orchestration_app.episodes import checking, spending, trying
 from orchestration_app.episodes.calls import FAILURES
+from orchestration_app.episodes.judging import figures
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters

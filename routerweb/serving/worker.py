@@ -17,8 +17,8 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
-from routerweb import lifeline, memory
-from routerweb.serving import listening
+from routerweb import lifeline
+from routerweb.serving import listening, memory
 
 if TYPE_CHECKING:
     from routerweb.serving.client_limits import Application, ClientLimits

@@ -9,7 +9,7 @@ from django.test import Client
 from agents_app.keys import create_key
 from agents_app.models import ApiKey, Pool
 from training_app.engine.data.examples import Agent
-from training_app.engine.reading.continuing import DEFAULT
+from training_app.engine.reading.conversing.continuing import DEFAULT
 from training_app.engine.routing.allowed import Reason, Rules
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.router import ArtifactError, Explanation, Route, Router

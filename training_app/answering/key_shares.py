@@ -1,4 +1,4 @@
-"""The minutes and months of API keys over all processes, which hold shares of them (`agents_app.leases`).
+"""The minutes and months of API keys over all processes, which hold shares of them (`agents_app.background_work.leases`).
 
 What a process used of a minute beyond its share is a debt that everybody's minute pays; what a silent one held counts as used. While
 the database is away each goes on with the part of the rate that it had.
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from agents_app import leases
-from agents_app.leases import Parties
+from agents_app.background_work import leases
+from agents_app.background_work.leases import Parties
 from agents_app.models import ApiKey, KeyMonth
 from training_app.models import KeyMinute
 

@@ -19,8 +19,9 @@ from django.db import connection
 
 from agents_app import allowed_sets
 from agents_app.models import Agent, ApiKey, Pool, Stamp
-from routerweb import hooks, memory
+from routerweb import hooks
 from routerweb.background import Background
+from routerweb.serving import memory
 from training_app.answering import live
 from training_app.answering.loaded import Caller, LoadedModel, LoadedPool, RosterAgent, Served
 from training_app.engine.routing import router as engine

@@ -32,8 +32,10 @@ from training_app.engine.judging.llm_baseline import Asked, LanguageModel
 from training_app.engine.judging.operating import operating_margin
 from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
-from training_app.engine.reading import continuing, needed, sentences
-from training_app.engine.reading.continuing import Continuing
+from training_app.engine.reading import needed, sentences
+from training_app.engine.reading.conversing import continuing
+from training_app.engine.reading.conversing.continuing import Continuing
+from training_app.engine.reading.conversing.turns_fit import has_conversations
 from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
@@ -41,7 +43,6 @@ from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cros
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
-from training_app.engine.reading.turns_fit import has_conversations
 from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing import calibration, checkpoints, guarantee
 from training_app.engine.routing.allowed import Rules

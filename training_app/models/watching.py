@@ -192,8 +192,8 @@ class AlarmDelivery(models.Model):
 class ProcessSign(models.Model):
     """A sign of life of one process of the installation, written a few times a minute; silent ones are deleted after a day.
 
-    `part` is one of `Part` or of `agents_app.processes`. `memory` is resident bytes; `loaded` are the names of the versions that it
-    keeps loaded, `state` what else it holds: rows of [name, how many, at most how many] of `routerweb.state`."""
+    `part` is one of `Part` or of `agents_app.background_work.processes`. `memory` is resident bytes; `loaded` are the names of the
+    versions that it keeps loaded, `state` what else it holds: rows of [name, how many, at most how many] of `routerweb.state`."""
 
     class Part(models.TextChoices):
         WEB = "web", _("Web")

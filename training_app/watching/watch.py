@@ -23,13 +23,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django_q.models import OrmQ
 
-from agents_app import keys, processes
+from agents_app import keys
+from agents_app.background_work import processes
 from agents_app.clusters import signs
 from agents_app.models import ApiKey, BackgroundJob, ClusterSign, Pool
 from datasets_app.labels import queue
 from datasets_app.models import Assignment, Import, PrelabelJob
-from routerweb import memory, state
+from routerweb import state
 from routerweb.background import Background
+from routerweb.serving import memory
 from training_app.answering import decisions, serving
 from training_app.models import Alarm, ProcessSign, PromotionRequest, Run, WatchTurn
 from training_app.watching import alarms, deliveries, health

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from agents_app import processes
+from agents_app.background_work import processes
 from agents_app.clusters import signs
 
 #: A part of `manage.py up` and the queue of its cluster.

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from orchestration_app.episodes import judge
+from orchestration_app.episodes.judging import judge
 from training_app.engine.llm import LLMError
 from training_app.management import judging
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from orchestration_app.engine.orchestrating.judges import RUBRIC
-from orchestration_app.episodes import marks
+from orchestration_app.episodes.judging import marks
 from training_app.engine.llm import LLMError
 from training_app.management import judging
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from routerweb import lifeline, memory
+from routerweb import lifeline
+from routerweb.serving import memory
 
 
 class Command(BaseCommand):

@@ -2,7 +2,7 @@
 
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading.cold import ColdScorer
-from training_app.engine.reading.said import WordLikeness
+from training_app.engine.reading.conversing.said import WordLikeness
 
 WEATHER = Agent(0, "Weather", "Answers questions about the forecast: rain, snow, temperature")
 MUSIC = Agent(1, "Music", "Answers questions about songs and plays them", keywords=("playlist", "album"))

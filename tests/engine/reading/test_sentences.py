@@ -13,10 +13,10 @@ from training_app.engine.data.examples import Agent, group_key
 from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.reading import encoders, sentences
 from training_app.engine.reading.cold import ColdScorer
+from training_app.engine.reading.conversing.said import phrases
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused import FusedMargins
 from training_app.engine.reading.fused_fit import SCALE, FusedScorer, described
-from training_app.engine.reading.said import phrases
 from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
 from training_app.engine.reading.stack import StackedMargins, rivals
 from training_app.engine.reading.stacking import served, settled

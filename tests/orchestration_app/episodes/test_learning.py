@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating.one_shot import OneShot
-from orchestration_app.episodes import policies, trajectories
+from orchestration_app.episodes import policies
+from orchestration_app.episodes.judging import trajectories
 from orchestration_app.episodes.policies import Decider
 from orchestration_app.models import Episode, EpisodeLearning
 from training_app.engine.data.examples import Agent

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from agents_app import leases
+from agents_app.background_work import leases
 from orchestration_app.episodes import limits
 from orchestration_app.episodes.calls import Spec
 from orchestration_app.episodes.limits import Grant, Limit, Wish

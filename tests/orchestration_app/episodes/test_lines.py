@@ -13,7 +13,7 @@ from agents_app.models import Pool
 from orchestration_app import providers
 from orchestration_app.backends import pairs, served_calls, state
 from orchestration_app.engine.backends import q_table
-from orchestration_app.episodes import judge
+from orchestration_app.episodes.judging import judge
 from orchestration_app.models import Backend, BackendCall, Episode, Step
 from tests.orchestration_app.episodes.conftest import Served
 from tests.training_app.served import Application

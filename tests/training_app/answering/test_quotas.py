@@ -5,7 +5,8 @@ from datetime import UTC, date, datetime
 import pytest
 from django.db import DatabaseError
 
-from agents_app import keys, leases
+from agents_app import keys
+from agents_app.background_work import leases
 from agents_app.models import KeyMonth
 from training_app.answering import key_shares, quotas, throttle
 from training_app.answering.loaded import Caller, Served

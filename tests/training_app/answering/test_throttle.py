@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.db import DatabaseError
 
-from agents_app import keys, leases
+from agents_app import keys
+from agents_app.background_work import leases
 from training_app.answering import key_shares, throttle
 from training_app.models import KeyMinute
 

@@ -119,7 +119,7 @@ def test_a_round_outlives_the_database(db: None, monkeypatch: Any) -> None:
     given_back: list[bool] = []
     process = Watch("web")
     monkeypatch.setattr(process, "sign", away)
-    monkeypatch.setattr("routerweb.memory.give_back", lambda: given_back.append(True))
+    monkeypatch.setattr("routerweb.serving.memory.give_back", lambda: given_back.append(True))
     process.round()
     assert given_back == [True]
 

@@ -18,11 +18,11 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows
+from training_app.engine.reading.conversing.turns_fit import fit_channels, has_conversations
 from training_app.engine.reading.linear import LinearScorer, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdf
-from training_app.engine.reading.turns_fit import fit_channels, has_conversations
 from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
 
 LEAST_SLOPE = 0.05  # of a classifier's map from margins to log-odds

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.conversations import before
 from training_app.engine.data.metrics import interval
-from training_app.engine.reading.continuing import asks, successive
+from training_app.engine.reading.conversing.continuing import asks, successive
 from training_app.engine.routing.router import STICKY, Router
 
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from training_app.engine.data.examples import Agent
+from training_app.engine.reading.conversing.said import document
 from training_app.engine.reading.descriptions import Descriptions
-from training_app.engine.reading.said import document
 from training_app.engine.reading.sentences import NAME as ENCODER
 
 DECIMALS = 4  # as answers give probabilities

@@ -28,7 +28,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import USER, before
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
-from training_app.engine.reading.said import WORD, WordLikeness, phrases
+from training_app.engine.reading.conversing.said import WORD, WordLikeness, phrases
 from training_app.engine.reading.scorers import fit_platt
 
 NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five sets that are not test

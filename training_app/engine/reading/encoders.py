@@ -21,7 +21,8 @@ from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
-from training_app.engine.reading import sentences, turns_fit
+from training_app.engine.reading import sentences
+from training_app.engine.reading.conversing import turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
 from training_app.engine.reading.precedents import PrecedentScorer

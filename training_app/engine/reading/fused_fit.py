@@ -20,9 +20,9 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading import sentences
+from training_app.engine.reading.conversing.said import phrases
 from training_app.engine.reading.fused import FusedMargins
 from training_app.engine.reading.linear import MOST_WEIGHTS, fit_tfidf
-from training_app.engine.reading.said import phrases
 from training_app.engine.reading.scorers import prior_log_odds
 from training_app.engine.reading.text import LinearMargins
 

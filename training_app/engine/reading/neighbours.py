@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from training_app.engine.reading.said import grams
+from training_app.engine.reading.conversing.said import grams
 
 SIZE = 1 << 18
 

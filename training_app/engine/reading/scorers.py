@@ -86,7 +86,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
     "teacher": ("training_app.engine.reading.teaching.teacher", "TeacherMargins"),
     "precedents": ("training_app.engine.reading.precedents", "PrecedentMargins"),
-    "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
+    "turns": ("training_app.engine.reading.conversing.turns", "TurnsMargins"),
     "descriptions": ("training_app.engine.reading.descriptions", "Descriptions"),
     "tidied": ("training_app.engine.reading.tidying.tidied", "TidiedMargins"),
 }

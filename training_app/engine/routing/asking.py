@@ -18,7 +18,7 @@ from math import prod
 from typing import Protocol
 
 from training_app.engine.data.conversations import USER, before
-from training_app.engine.reading.continuing import asks
+from training_app.engine.reading.conversing.continuing import asks
 
 #: A third agent is asked about where it adds so much.
 THIRD = 0.05

@@ -16,7 +16,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.one_thread import use_one_blas_thread
-from training_app.engine.reading.continuing import DEFAULT, Continuing, last_turn
+from training_app.engine.reading.conversing.continuing import DEFAULT, Continuing, last_turn
 from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.precedents import Likeness, PrecedentMargins

@@ -15,8 +15,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from agents_app import processes
 from agents_app.accounts import setup
+from agents_app.background_work import processes
 from agents_app.clusters import AGAIN
 from routerweb import health, lifeline, paths
 from training_app.installation import demo_card, read_demo

@@ -3,7 +3,7 @@
 from django.utils import timezone
 
 from agents_app.models import Pool
-from orchestration_app.episodes import trajectories
+from orchestration_app.episodes.judging import trajectories
 from orchestration_app.models import Episode, Step
 from training_app.engine.data.examples import Example
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from training_app.engine.data.conversations import Message, text_of
-from training_app.engine.reading import continuing
-from training_app.engine.reading.continuing import DEFAULT, Continuing, asks, last_turn, successive
+from training_app.engine.reading.conversing import continuing
+from training_app.engine.reading.conversing.continuing import DEFAULT, Continuing, asks, last_turn, successive
 
 USER, ANSWER = "user", "assistant"
 

@@ -31,12 +31,20 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
+from training_app.engine.reading.conversing.turns import (
+    CHANNELS,
+    DEPTHS,
+    READER,
+    Channels,
+    Reader,
+    TurnsMargins,
+    channels_of,
+)
 from training_app.engine.reading.linear import MOST_WEIGHTS, best_jaccards, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, Reading, fit_platt, prior_log_odds
 from training_app.engine.reading.stack import fit_weights
 from training_app.engine.reading.stacking import WORTH, corrected
 from training_app.engine.reading.text import LinearMargins
-from training_app.engine.reading.turns import CHANNELS, DEPTHS, READER, Channels, Reader, TurnsMargins, channels_of
 
 #: Where looking back brings so much Jaccard, the last turn is not read by a scorer of its own as well.
 DECIDES = 0.1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.reading.abreast import Abreast
+from training_app.engine.reading.conversing.abreast import Abreast
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.text import LinearMargins
 

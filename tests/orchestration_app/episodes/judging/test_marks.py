@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import Pool
-from orchestration_app.episodes import episodes, marks
+from orchestration_app.episodes import episodes
+from orchestration_app.episodes.judging import marks
 from orchestration_app.models import Episode, EpisodeLearning, EpisodeMark
 from tests import llm_server
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.conversations import USER, before
-from training_app.engine.reading.abreast import Abreast
+from training_app.engine.reading.conversing.abreast import Abreast
 from training_app.engine.reading.scorers import FittedScorer, Platt, load_scorer
 from training_app.engine.reading.text import LinearMargins
 

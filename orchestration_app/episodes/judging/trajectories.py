@@ -7,7 +7,7 @@ from uuid import UUID
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating.environment import RecordedPath
 from orchestration_app.engine.orchestrating.logs import KeptEpisode, KeptStep
-from orchestration_app.episodes import marks
+from orchestration_app.episodes.judging import marks
 from orchestration_app.models import Episode, Step
 from training_app.engine.data.examples import Example
 

@@ -11,11 +11,12 @@ from training_app.engine.data.conversations import BadConversation, Message, Tur
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.progress import no_progress
-from training_app.engine.reading import encoders, turns_fit
+from training_app.engine.reading import encoders
+from training_app.engine.reading.conversing import turns_fit
+from training_app.engine.reading.conversing.turns import TurnsMargins, channels_of
+from training_app.engine.reading.conversing.turns_fit import fit_channels
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import FittedScorer, Platt, Scorer, load_scorer
-from training_app.engine.reading.turns import TurnsMargins, channels_of
-from training_app.engine.reading.turns_fit import fit_channels
 from training_app.engine.routing.router import Router
 from training_app.engine.train import train
 

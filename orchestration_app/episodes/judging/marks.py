@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating import judges
-from orchestration_app.episodes import episodes, judge
+from orchestration_app.episodes import episodes
+from orchestration_app.episodes.judging import judge
 from orchestration_app.models import ANSWERED, Episode, EpisodeLearning, EpisodeMark, Step
 from training_app.engine.data import metrics, shares
 from training_app.engine.llm import BadKey, CallLimits, Client, LLMError
