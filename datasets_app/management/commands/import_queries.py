@@ -28,8 +28,9 @@ class Command(BaseCommand):
     help = (
         "Read a file of queries into a pool: JSONL, JSON, CSV with any separator, Excel, or plain text, one query a line. "
         "Columns are found by their names (text, required_agents, message, question, …). "
-        "Exports of Label Studio, Argilla, doccano and Prodigy are read with their people and predictions. Bad rows are reported "
-        "with line and reason, good ones go in; the same file again changes nothing. Where all labels fail alike, nothing goes in "
+        "Exports of Label Studio, Argilla, doccano and Prodigy are read with their people and predictions, those of Langfuse, "
+        "LangSmith, Phoenix and MLflow as conversations whose answering agents are suggestions. Bad rows are reported with "
+        "line and reason, good ones go in; the same file again changes nothing. Where all labels fail alike, nothing goes in "
         "until --map says what they mean. --undo takes out all that an import brought. "
         "Example: python manage.py import_queries tickets.jsonl --pool support --dataset Tickets"
     )

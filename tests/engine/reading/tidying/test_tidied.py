@@ -15,7 +15,12 @@ from training_app.engine.reading.scorers import FittedScorer, load_scorer
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
-KNOWN = Spelling.of(["where is my parcel", "the thermostat needs an update", "a parcel, the parcel", "посылка пришла"])
+
+@pytest.fixture(scope="module")
+def known() -> Spelling:
+    return Spelling.of(
+        ["where is my parcel", "the thermostat needs an update", "a parcel, the parcel", "посылка пришла"]
+    )
 
 
 class TestSpelling:
@@ -31,16 +36,16 @@ class TestSpelling:
             ("моя посыкла", "моя посылка"),
         ],
     )
-    def test_a_word_one_slip_away_is_read_as_the_known_one(self, typed: str, read: str) -> None:
-        assert KNOWN(typed) == read
+    def test_a_word_one_slip_away_is_read_as_the_known_one(self, known: Spelling, typed: str, read: str) -> None:
+        assert known(typed) == read
 
     @pytest.mark.parametrize("text", ["parcels", "посылку", "here", "barcel", "neds", "tablet 7", "", "wehre3"])
-    def test_other_forms_other_beginnings_and_short_words_stay(self, text: str) -> None:
-        assert KNOWN(text) == text
+    def test_other_forms_other_beginnings_and_short_words_stay(self, known: Spelling, text: str) -> None:
+        assert known(text) == text
 
-    def test_a_text_of_known_words_is_the_same_object(self) -> None:
+    def test_a_text_of_known_words_is_the_same_object(self, known: Spelling) -> None:
         text = "Where is the Parcel"
-        assert KNOWN(text) is text
+        assert known(text) is text
 
     def test_of_several_the_most_frequent(self) -> None:
         assert Spelling({"charge": 5, "change": 3})("chrage") == "charge"
