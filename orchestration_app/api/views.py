@@ -194,6 +194,8 @@ class NextView(TaskView):
 class EpisodesView(ListView):
     """A pool's episodes."""
 
+    order = ("-created_at", "-pk")
+
     filter_backends = [ByStatus]
 
     @operation(

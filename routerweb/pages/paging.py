@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -26,13 +26,15 @@ Rows = QuerySet[Any]
 class Part:
     """The keys of some rows of a list. `previous` and `next` lead on, as (parameter of the address, key); None where the list ends.
 
-    `reached` is where a search stopped that did not look through all rows: a value of the order's first column.
+    `reached` is where a search stopped that did not look through all rows: a value of the order's first column. `end` is the place
+    where the next part begins, as values of the order's columns: it stays one when its row is deleted.
     """
 
     keys: Sequence[Any]
     previous: tuple[str, Any] | None = None
     next: tuple[str, Any] | None = None
     reached: Any = None
+    end: Sequence[Any] | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -104,12 +106,20 @@ def part(
         return _forward(rows, _Order(names, down), size, fits)
     if not backwards:
         on = _forward(rows.filter(_Order(names, down).beyond(place)), _Order(names, down), size, fits)
-        return Part(on.keys, ("before", on.keys[0] if on.keys else asked["after"]), on.next, on.reached)
+        return replace(on, previous=("before", on.keys[0] if on.keys else asked["after"]))
     back = _forward(rows.filter(_Order(names, not down).beyond(place)), _Order(names, not down), size, fits)
     if not back.keys and back.next is None:
         return _forward(rows, _Order(names, down), size, fits)
     earlier = ("before", back.next[1]) if back.next else None
     return Part(back.keys[::-1], earlier, ("after", back.keys[0] if back.keys else asked["before"]), back.reached)
+
+
+def part_after(
+    rows: Rows, order: Sequence[str], place: Sequence[Any], size: int, fits: Callable[[Rows], Rows] | None = None
+) -> Part:
+    """The part of `rows` that begins behind a place, an earlier part's `end`; the first for an empty one. As `part` otherwise."""
+    columns = _Order([name.removeprefix("-") for name in order], order[0].startswith("-"))
+    return _forward(rows.filter(columns.beyond(place)) if place else rows, columns, size, fits)
 
 
 def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] | None) -> Part:
@@ -121,13 +131,14 @@ def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] 
             edge = list(order.of(rows).values_list(*order.names)[stretch - 1 : stretch + 1])
         inside = rows.filter(order.until(edge[1])) if len(edge) == 2 else rows
         rows_on = order.of(fits(inside) if fits else inside)
-        keys = list(rows_on.values_list("pk", flat=True)[: size + 1])
-        if len(keys) > size:
-            return Part(keys[:size], None, ("after", keys[size - 1]))
+        places = list(rows_on.values_list(*order.names)[: size + 1])
+        keys = [place[-1] for place in places[:size]]
+        if len(places) > size:
+            return Part(keys, None, ("after", keys[-1]), end=places[size - 1])
         if len(edge) < 2:
             return Part(keys)
         if time.monotonic() - began > SECONDS:
-            return Part(keys, None, ("after", edge[0][-1]), edge[0][0])
+            return Part(keys, None, ("after", edge[0][-1]), edge[0][0], end=edge[0])
         stretch *= GROWTH
 
 

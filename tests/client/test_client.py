@@ -151,3 +151,27 @@ def test_it_needs_nothing_of_the_server() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", words], cwd=SOURCE, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_list_is_followed_part_by_part() -> None:
+    parts = {None: ([1, 2], "b3Q&x="), "b3Q&x=": ([], "bGFzdA"), "bGFzdA": ([3], None)}
+    asked: list[dict[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(dict(request.url.params))
+        rows, cursor = parts[asked[-1].get("cursor")]
+        link = {"Link": f'</api/decisions/?{httpx.QueryParams(pool="support", agent="2", cursor=cursor)}>; rel="next"'}
+        return httpx.Response(200, json={"decisions": rows}, headers=link if cursor else {})
+
+    async def beside() -> list[Any]:
+        async with AsyncClient("http://x", "k", pool="support", transport=httpx.MockTransport(answer)) as client:
+            return [one async for one in client.decisions(agent=2)]
+
+    with Client("http://x", "k", pool="support", transport=httpx.MockTransport(answer)) as client:
+        rows = client.decisions(agent=2)
+        assert [next(rows), next(rows)] == [1, 2]
+        assert len(asked) == 1
+        assert list(rows) == [3]
+    assert [one.get("cursor") for one in asked] == [None, "b3Q&x=", "bGFzdA"]
+    assert {(one["pool"], one["agent"]) for one in asked} == {("support", "2")}
+    assert asyncio.run(beside()) == [1, 2, 3]

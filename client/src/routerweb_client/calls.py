@@ -2,10 +2,12 @@
 
 import json
 import random
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
@@ -39,6 +41,12 @@ class Reply:
         """The seconds that the server asks to be left alone for, None where it does not say."""
         seconds = self.headers.get("Retry-After", "")
         return float(seconds) if seconds.isdecimal() else None
+
+    @property
+    def next_part(self) -> dict[str, str] | None:
+        """The parameters of a list's next part, None where it ends here."""
+        link = re.match(r'<([^>]*)>; *rel="next"', self.headers.get("Link", ""))
+        return dict(parse_qsl(urlsplit(link[1]).query)) if link else None
 
     def payload(self) -> Any:
         """What an answer holds. Raises Refused."""

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +79,9 @@ class _Shared(Generic[Http, Transport]):
 
     def _outcome(self, decision_id: str, success: bool, more: Mapping[str, Any]) -> dict[str, Any]:
         return _body(None, more, decision_id=decision_id, success=success)
+
+    def _decisions(self, pool: str | None, which: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: str(value) for name, value in _body(pool or self._pool, which).items()}
 
     # --- How it is sent -----------------------------------------------------------------------------------------------
 
@@ -156,6 +159,15 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
         request = Request("GET", "/agents/", params=_body(pool or self._pool, {}))
         return [Agent.of(agent) for agent in self._call(request, self._admitted())["agents"]]
 
+    def decisions(self, pool: str | None = None, **which: Any) -> Iterator[dict[str, Any]]:
+        """The pool's kept decisions as the API has them, newest first, for a key of scope ops: read in parts, as they are asked for.
+        `which`: `agent`, `model`, `stop_reason`, `since`, `until`, `limit` of a part. Raises Refused and Unreachable."""
+        params: dict[str, Any] | None = self._decisions(pool, which)
+        while params is not None:
+            reply = self._reply_of(Request("GET", "/decisions/", params=params), self._admitted())
+            yield from reply.payload()["decisions"]
+            params = reply.next_part
+
     def close(self) -> None:
         """Let the connections go."""
         self._http.close()
@@ -186,8 +198,11 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
             raise Unreachable("The server was away, and has not answered yet.") from None
 
     def _call(self, request: Request, trial: bool) -> Any:
+        return self._reply_of(request, trial).payload()
+
+    def _reply_of(self, request: Request, trial: bool) -> Reply:
         try:
-            return self._reply(request, self._tries(trial)).payload()
+            return self._reply(request, self._tries(trial))
         except Unreachable:
             raise
         except BaseException:
@@ -253,6 +268,15 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         payload = await self._call(request, self._admitted())
         return [Agent.of(agent) for agent in payload["agents"]]
 
+    async def decisions(self, pool: str | None = None, **which: Any) -> AsyncIterator[dict[str, Any]]:
+        """As `Client.decisions`."""
+        params: dict[str, Any] | None = self._decisions(pool, which)
+        while params is not None:
+            reply = await self._reply_of(Request("GET", "/decisions/", params=params), self._admitted())
+            for decision in reply.payload()["decisions"]:
+                yield decision
+            params = reply.next_part
+
     async def close(self) -> None:
         """Let the connections go."""
         if self._trial:
@@ -280,8 +304,11 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         raise Unreachable("The server was away, and has not answered yet.")
 
     async def _call(self, request: Request, trial: bool) -> Any:
+        return (await self._reply_of(request, trial)).payload()
+
+    async def _reply_of(self, request: Request, trial: bool) -> Reply:
         try:
-            return (await self._reply(request, self._tries(trial))).payload()
+            return await self._reply(request, self._tries(trial))
         except Unreachable:
             raise
         except BaseException:

@@ -176,7 +176,7 @@ def test_the_headers_of_answers_are_described(operation) -> None:
         if status in headers and operation["operationId"] != "health"
     )
     asked = {one["name"] for one in operation.get("parameters", ())}
-    assert ("Link" in headers.get("200", ())) == ("offset" in asked)
+    assert ("Link" in headers.get("200", ())) == ("cursor" in asked)
     assert any("Idempotent-Replayed" in one for one in headers.values()) == ("Idempotency-Key" in asked)
 
 

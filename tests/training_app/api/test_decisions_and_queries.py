@@ -9,6 +9,7 @@ from agents_app import pools
 from agents_app.models import AuditEntry
 from datasets_app.labels import queue
 from datasets_app.models import Query, QueueItem
+from routerweb.pages import paging
 from tests.training_app.api.test_api_route import error
 from tests.training_app.served import application
 from training_app.answering import decisions
@@ -29,6 +30,10 @@ def labels(pool, person):
 
 def ids(answer):
     return [one["decision_id"] for one in answer.json()["decisions"]]
+
+
+def next_part(answer):
+    return answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"')
 
 
 class TestDecisions:
@@ -56,7 +61,7 @@ class TestDecisions:
         ("asked", "places"),
         [
             ("agent=1", [1]), ("agent=7", []), ("model=support-1", [2, 1, 0]), ("stop_reason=none", [2]), ("limit=1", [2]),
-            ("limit=2&offset=2", [0]), ("since=2999-01-01T00:00:00Z", []), ("until=2999-01-01T00:00:00Z", [2, 1, 0]),
+            ("stop_reason=stop&agent=0", [0]), ("since=2999-01-01T00:00:00Z", []), ("until=2999-01-01T00:00:00Z", [2, 1, 0]),
         ],
     )  # fmt: skip
     def test_are_chosen(self, app, told, asked, places):
@@ -72,11 +77,33 @@ class TestDecisions:
         ("asked", "field"),
         [
             ("agent=x", "agent"), ("model=support-9", "model"), ("model=x", "model"), ("stop_reason=why", "stop_reason"),
-            ("since=yesterday", "since"), ("until=2026-13-01", "until"), ("limit=1000", "limit"), ("offset=-1", "offset"),
+            ("since=yesterday", "since"), ("until=2026-13-01", "until"), ("limit=1000", "limit"), ("cursor=x", "cursor"),
+            ("cursor=WyIxIl0", "cursor"),
         ],
     )  # fmt: skip
     def test_what_cannot_be_asked_is_named(self, app, told, asked, field):
         assert error(app.get(f"/api/decisions/?{asked}"), 400, "invalid")["field"] == field
+
+    def test_come_in_parts_that_deleted_and_new_rows_do_not_move(self, app, told):
+        first = app.get("/api/decisions/?limit=1&stop_reason=&since=2000-01-01T00:00:00Z")
+        assert ids(first) == [told[2]]
+        Decision.objects.filter(pk=told[2]).delete()
+        app.route(query="newer")
+        decisions.buffer.write()
+        second = app.get(next_part(first))
+        assert ids(second) == [told[1]]
+        third = app.get(next_part(second))
+        assert ids(third) == [told[0]]
+        assert "Link" not in third.headers
+
+    def test_of_a_rare_agent_end_in_time_and_go_on(self, app, told, monkeypatch):
+        monkeypatch.setattr(paging, "STRETCH", 1)
+        monkeypatch.setattr(paging, "SECONDS", -1.0)
+        answer, parts = app.get("/api/decisions/?agent=0"), []
+        while "Link" in answer.headers:
+            parts.append(ids(answer))
+            answer = app.get(next_part(answer))
+        assert [*parts, ids(answer)] == [[], [], [told[0]]]
 
     def test_of_other_pools_are_not_there(self, app, told):
         stranger = application(pools.create_pool("Other", "other", actor=None), scopes=("ops",))

@@ -26,9 +26,7 @@ class PageAsked(Asked):
     in_parts = True
     pool = PoolSlug()
     limit = Whole(1, MOST, f"be a number from 1 to {MOST}", required=False, default=MOST, help_text="How many at most.")
-    offset = Whole(
-        0, 2**31 - 1, required=False, default=0, help_text="How many to pass over; the header Link tells the next."
-    )
+    cursor = Text(1_000, required=False, default="", help_text="Where the part begins: the header Link holds the next.")
 
 
 class RunsAsked(PageAsked):

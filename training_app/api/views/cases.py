@@ -24,6 +24,8 @@ FIELDS = {"text": "query", "required": "agents", "reason": "reason"}
 class CasesView(ListView):
     """A pool's cases."""
 
+    order = ("pk",)
+
     @operation(
         "cases", "The pool's must-pass cases", of=OF, asked=PageAsked,
         answers={200: (shapes.CasesSerializer, "The cases", {"pool": "support", "cases": [examples.CASE]})},

@@ -1,5 +1,6 @@
 """Kept decisions: a list of them, one, and the same again."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -23,13 +24,20 @@ OF = "Decisions"
 class DecisionsView(ListView):
     """A pool's decisions."""
 
+    order = ("-at", "-pk")
+
+    @property
+    def fits(self) -> Callable[[Any], Any] | None:
+        """Those with an agent and of a reason, which may be rare: they are looked for from the newest on."""
+        return self._fitting if self.chosen["agent"] is not None or self.chosen["stop_reason"] else None
+
     @operation(
         "decisions", "The pool's decisions, newest first", of=OF, asked=shapes.DecisionsAsked,
         answers={200: (shapes.DecisionsSerializer, "The decisions", {"pool": "support", "decisions": [examples.KEPT]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """Decisions of a pool that are kept, each with the outcome that was reported of it. An answer is among them a second after it
-        was given. At most a hundred at a time; the header Link leads on."""
+        was given. At most a hundred at a time, fewer where those that fit are rare; the header Link leads on."""
         self.chosen = self.asked(shapes.DecisionsAsked)
         pool = self.pool(self.chosen["pool"])
         rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
@@ -39,8 +47,6 @@ class DecisionsView(ListView):
 
     def _those(self, rows: Any, pool: Pool) -> Any:
         asked = self.chosen
-        if asked["agent"] is not None:
-            rows = rows.choosing(asked["agent"])
         if asked["model"] == Decision.DESCRIPTIONS:
             rows = rows.filter(model=None)
         elif asked["model"]:
@@ -48,11 +54,15 @@ class DecisionsView(ListView):
                 rows = rows.filter(model=registry.chosen(pool, asked["model"]))
             except registry.RegistryError as error:
                 raise Refused(400, "invalid", f"model: {error}", field="model") from None
-        if asked["stop_reason"]:
-            rows = rows.filter(stop_reason=asked["stop_reason"])
         if asked["since"] is not None:
             rows = rows.filter(at__gte=asked["since"])
         return rows if asked["until"] is None else rows.filter(at__lt=asked["until"])
+
+    def _fitting(self, rows: Any) -> Any:
+        agent, reason = self.chosen["agent"], self.chosen["stop_reason"]
+        if agent is not None:
+            rows = rows.choosing(agent)
+        return rows.filter(stop_reason=reason) if reason else rows
 
 
 class OfDecision(OpsView):

@@ -23,6 +23,8 @@ OF_A_MODEL = ("not_found",)
 class ModelsView(ListView):
     """A pool's models."""
 
+    order = ("-version", "-pk")
+
     @operation(
         "models", "The pool's models, newest first", of=OF, asked=PageAsked,
         answers={200: (shapes.ModelsSerializer, "The models", {"pool": "support", "models": [examples.MODEL]})},

@@ -27,6 +27,8 @@ MADE = {"pool": "support", "name": "nightly", "trigger": "nightly", "hour": 3, "
 class RulesView(ListView):
     """A pool's rules."""
 
+    order = ("name", "pk")
+
     @operation(
         "rules", "The pool's training rules by name", of=OF, asked=shapes.PageAsked,
         answers={200: (shapes.RulesSerializer, "The rules, each with what it waits for",

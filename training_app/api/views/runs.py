@@ -1,5 +1,6 @@
 """Runs and sweeps."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rest_framework.generics import GenericAPIView
@@ -33,6 +34,13 @@ class ListView(OpsView, GenericAPIView):
 
     pagination_class = Part
     chosen: dict[str, Any]
+    #: Columns by which the list is ordered, all with a minus or none; the last is the key.
+    order: Sequence[str] = ("-pk",)
+
+    @property
+    def fits(self) -> Callable[[Any], Any] | None:
+        """What narrows the rows beside `part`'s where no index finds those that are left; None where an index does."""
+        return None
 
     def part(self, rows: Any) -> list[Any]:
         """The rows that were asked for."""
