@@ -38,6 +38,7 @@ def work() -> Sequence[Work]:
         by_the_clock("training_app.watching.promise_alarms.look_all", "Compare promised and delivered quality", HOUR),
         by_the_clock("training_app.watching.proposals.look_all", "Propose agents", 7 * DAY),
         Work("proposals", _look_for_proposals),
+        by_the_clock("training_app.versions.standings.measure_all", "Measure models on the same queries", 10),
         by_the_clock("training_app.versions.keeping.look", "Prune the artifacts of old models", DAY),
         by_the_clock("training_app.training.rules.evaluate", "Launch runs by rule", 1),
     )

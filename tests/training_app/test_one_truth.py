@@ -24,7 +24,7 @@ from training_app.engine.data import metrics
 from training_app.models import RouterModel
 from training_app.rollout import trials
 from training_app.training import runs
-from training_app.versions import gate
+from training_app.versions import gate, standings
 
 #: Right as often as WEAK, on other queries: it knows nothing of parcels.
 OTHERWISE_WEAK = {word: agent for word, agent in PERFECT.items() if agent != 1}
@@ -185,6 +185,7 @@ def scripted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
         models = [trained(snapshot, words, expected) for words, expected in learnt]
         gate.promote(models[0], actor=None)
         trials.start_canary(models[1], 0.1, actor=None, override="to see")
+        standings.measure(pool)
         return models
 
     return make

@@ -81,7 +81,7 @@ def describe() -> dict[str, object]:
     from agents_app.models import ApiKey, Pool
     from training_app.answering import decisions
     from training_app.models import RouterModel
-    from training_app.versions import scorecards
+    from training_app.versions import headlines
 
     user = User.objects.get(username__startswith="ops")
     _, secret = keys.create_key("shop", [Pool.objects.get()], [ApiKey.Scope.ROUTE], created_by=user)
@@ -99,7 +99,7 @@ def describe() -> dict[str, object]:
         "texts": TEXTS,
         "answers": answers,
         "messages": [{"key": message.key, "payload": message.payload} for message in OrmQ.objects.all()],
-        "jaccard": {model.name: scorecards.headline(model)["jaccard"] for model in models},
+        "jaccard": {model.name: headlines.headline(model)["jaccard"] for model in models},
     }
 
 

@@ -83,7 +83,7 @@ def told() -> dict[str, Any]:
     from training_app.answering import replays, serving
     from training_app.models import Decision, RouterModel, Run
     from training_app.training import runs
-    from training_app.versions import gate, registry, scorecards
+    from training_app.versions import gate, headlines, registry
 
     known = json.loads((HERE / "answers.json").read_text())
     client = Client(headers={"authorization": f"Bearer {known['key']}"})
@@ -104,7 +104,7 @@ def told() -> dict[str, Any]:
         "messages": [callable(import_string(task["func"])) for task in messages],
         "waiting": [(kind, runs.claim(key) is not None) for kind, key, *_rest in (task["args"] for task in messages)],
         "models": [(model.name, model.state, model.kind) for model in models],
-        "jaccard": {model.name: scorecards.headline(model)["jaccard"] for model in models},
+        "jaccard": {model.name: headlines.headline(model)["jaccard"] for model in models},
         "knows": {model.name: [agent["name"] for agent in model.roster] for model in models},
         "verdict": gate.judge(models[2]).clean,
         "back": back.name if back else None,

@@ -11,6 +11,7 @@ from training_app.models.promises import CheckedAnswer, TrafficLook
 from training_app.models.proposals import AgentProposal
 from training_app.models.runs import Checkpoint, Run, RunEvent
 from training_app.models.scorecards import Baseline, Card, Folded, Interval, LearntRoster, Scorecard
+from training_app.models.standings import Standing
 from training_app.models.throttling import KeyMinute
 from training_app.models.traffic import TrafficHour
 from training_app.models.versions import Artifact, Comparison, Judgement, Promotion, RouterModel
@@ -61,6 +62,7 @@ __all__ = (
     "RunEvent",
     "Scorecard",
     "ShadowScore",
+    "Standing",
     "Sweep",
     "TrafficHour",
     "TrafficLook",

@@ -26,7 +26,7 @@ from training_app.engine import remote
 from training_app.engine.config import ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
 from training_app.training import runs
-from training_app.versions import comparisons, fair_sample, handoffs, kinds, registry
+from training_app.versions import comparisons, fair_sample, handoffs, kinds, registry, standings
 
 if TYPE_CHECKING:
     from training_app.engine.judging.llm_baseline import LanguageModel
@@ -91,6 +91,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
                 _train(run, attempt, trainer, pulse, tell)
             except trainer.TrainError as error:
                 raise runs.RunError(str(error)) from error
+        _measure_models(run)
         return "done"
     except runs.AttemptLost:
         log.warning("run %d was cancelled or presumed dead; attempt %s writes nothing more", run_id, attempt)
@@ -133,6 +134,15 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
         scorecard["judges"] = run.snapshot.judges
     compared = _compared(run, artifact)
     _patiently(lambda: runs.finish(run.pk, attempt, artifact, scorecard, compared))
+
+
+def _measure_models(run: Run) -> None:
+    """The pool's models on the same queries, the new one too; the clock does it later where that fails."""
+    try:
+        standings.measure(run.pool)
+    except Exception as error:  # the run is done whatever becomes of this
+        raise_if_stopped()
+        log.warning("the models beside run %d are measured later (%s: %s)", run.pk, type(error).__name__, error)
 
 
 def _compared(run: Run, artifact: bytes) -> comparisons.Measured | None:

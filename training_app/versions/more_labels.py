@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from training_app.engine.measures import PRIMARY
 from training_app.models import Card, Interval, RouterModel, Scorecard
-from training_app.versions import scorecards
+from training_app.versions import headlines, scorecards
 
 #: Of the labels that a forecast speaks of, so many must have come, and at most so many, for it to be checked.
 CAME = (0.7, 1.6)
@@ -54,7 +54,7 @@ def came_true(model: RouterModel) -> str:
 
 def _earlier(model: RouterModel) -> list[tuple[int, Card]]:
     """The versions before the model, newest first, with the parts of their scorecards that this takes. One database query."""
-    parts = (*scorecards.PARTS, "next_labels", "data")
+    parts = (*headlines.PARTS, "next_labels", "data")
     rows = (
         Scorecard.objects.filter(model__pool=model.pool_id, model__kind=model.kind, model__version__lt=model.version)
         .order_by("-model__version")

@@ -6,17 +6,14 @@ from math import ceil, log1p
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, F, FloatField, Q, When
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
 from training_app.engine.judging.standard import Standard, is_share
-from training_app.engine.measures import COMPARED, GOAL_LABELS, HEADLINE, MEASURES, PRIMARY
-from training_app.models import Card, Interval, RouterModel, Scorecard
+from training_app.engine.measures import COMPARED, GOAL_LABELS, MEASURES, PRIMARY
+from training_app.models import Card, Interval, RouterModel
 from training_app.versions import kinds, teaching
 
 #: Checked queries below which no quality is shown: of 50, the range of a share of a half spans 27 of 100.
@@ -41,10 +38,6 @@ WHY = {
     "unsure": gettext_lazy("%(rows)d validation queries do not show that the network is as good"),
     "few": gettext_lazy("%(rows)d validation queries are too few to tell"),
 }
-
-
-#: The parts of a scorecard that say how good a model is and on how many queries.
-PARTS = ("metrics", "queries", "measured_on", "judges", "cross_validated")
 
 
 def enough(card: Card) -> bool:
@@ -106,53 +99,6 @@ def best_tested(model: RouterModel) -> str:
     if standard == Standard():
         return card.best_baseline
     return standard.best(card.means(card.baselines))
-
-
-def headline(model: RouterModel) -> dict[str, float]:
-    """The model's headline figures, as far as it has them; none of too few queries."""
-    return _headline(model.card)
-
-
-def _headline(card: Card) -> dict[str, float]:
-    return {name: card.figures[name].mean for name in HEADLINE if name in card.figures} if enough(card) else {}
-
-
-def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
-    """The same models, each with `shown`, its scorecard without the parts that only its own page draws, and with what lists show of
-    it: its `headline`, its `listed` figures where its kind has others, and who it was `judged_by`. One database query."""
-    paths = [f"content__{part}" for part in PARTS]
-    rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *paths)
-    cards = {pk: Card.of(dict(zip(PARTS, parts, strict=True))) for pk, *parts in rows}
-    for model in models:
-        card, names = cards.get(model.pk, Card()), kinds.of(model.kind).listed
-        model.shown = card  # type: ignore[attr-defined]
-        model.headline = _headline(card)  # type: ignore[attr-defined]
-        model.judged_by = card.judged_by  # type: ignore[attr-defined]
-        figures = card.figures if enough(card) else {}
-        model.listed = [(names[name], figures[name].mean) for name in names if name in figures]  # type: ignore[attr-defined]
-        few = names and card.metrics and not figures
-        model.too_few = too_few_in_a_cell(card.checked) if few else ""  # type: ignore[attr-defined]
-    return models
-
-
-def figure_column(name: str, scorecard: str) -> Case:
-    """What a list sorts by: the figure that it shows, None of too few queries. `scorecard` is the path to it, "measured__"."""
-    of = f"{scorecard}content__"
-    folded = KeyTransform(name, KeyTransform("metrics", KeyTransform("cross_validated", f"{scorecard}content")))
-    enough_folded = {f"{of}cross_validated__queries__gte": LEAST_CHECKED}
-    enough_tested = {f"{of}cross_validated__queries__isnull": True, f"{of}queries__gte": LEAST_CHECKED}
-    return Case(
-        When(**enough_folded, then=Cast(KeyTextTransform("mean", folded), FloatField())),
-        When(~Q(**{f"{of}measured_on": "val"}), **enough_tested, then=F(f"{scorecard}{name}")),
-        default=None,
-        output_field=FloatField(),
-    )
-
-
-def figure_of(model: RouterModel, name: str) -> float | None:
-    """One figure of a model that `with_headlines` has seen; None where it has none."""
-    value: float | None = getattr(model, "headline", {}).get(name)
-    return value
 
 
 def agents(model: RouterModel) -> dict[int, Agent]:

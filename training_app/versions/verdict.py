@@ -14,8 +14,8 @@ from django.utils.translation import ngettext
 
 from training_app.engine.judging.standard import Standard, is_share
 from training_app.engine.measures import PRIMARY
-from training_app.models import Card, Comparison, Interval, RouterModel
-from training_app.versions import kinds, registry, scorecards
+from training_app.models import Card, Comparison, Interval, RouterModel, Standing
+from training_app.versions import headlines, kinds, registry, scorecards
 
 #: Goals whose verdict is the share of right answers.
 RIGHT = (PRIMARY, "exact")
@@ -243,14 +243,17 @@ def of_100(share: Interval) -> dict[str, int]:
 
 def of(model: RouterModel) -> Verdict | None:
     """The verdict on a model; None where its kind answers no sets of agents, or it came without a scorecard."""
-    judged = _alone(model.card)
-    return None if judged is None else replace(judged, beside=_beside(model))
+    card, standing = model.card, headlines.standing_of(model)
+    judged = _alone(card, standing)
+    return None if judged is None else replace(judged, beside=_beside(model, standing))
 
 
-def _alone(card: Card) -> Verdict | None:
-    """The verdict that a scorecard gives, without the model in use."""
+def _alone(card: Card, standing: Standing | None) -> Verdict | None:
+    """The verdict without the model in use: on the queries that all models of the pool are measured on, else by the scorecard."""
     if "exact" not in card.figures:
         return None
+    if standing is not None:
+        return Verdict(standing.queries, folds=0, right=Interval.of(standing.figures["exact"]["ours"]))
     return Verdict(
         queries=card.checked,
         folds=card.folded.folds if card.folded else 0,
@@ -260,20 +263,31 @@ def _alone(card: Card) -> Verdict | None:
 
 
 def for_list(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
-    """The same models, which `scorecards.with_headlines` has seen, each with its `verdict` without a comparison."""
+    """The same models, which `headlines.with_headlines` has seen, each with its `verdict`, with the model in use where both were
+    measured on the queries of all models."""
     for model in models:
-        model.verdict = _alone(model.shown)  # type: ignore[attr-defined]
+        standing: Standing | None = model.measured_with_all  # type: ignore[attr-defined]
+        judged = _alone(model.shown, standing)  # type: ignore[attr-defined]
+        if judged and standing and standing.against:
+            judged = replace(judged, beside=_on_the_same(standing, standing.against, model.shown.standard))  # type: ignore[attr-defined]
+        model.verdict = judged  # type: ignore[attr-defined]
     return models
 
 
-def _beside(model: RouterModel) -> Beside | None:
+def _beside(model: RouterModel, standing: Standing | None) -> Beside | None:
     """The model in use, on the queries that both were measured on; None where this is it, and where that was not measured."""
     active = None if model.state == RouterModel.State.ACTIVE else registry.active(model.pool, model.kind)
     if active is None:
         return None
-    measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
     standard = scorecards.standard_of(model)
+    if standing is not None and standing.against_id == active.pk:
+        return _on_the_same(standing, active, standard)
+    measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
     return Beside.of(active.name, measured, standard) if measured and "exact" in measured.figures else None
+
+
+def _on_the_same(standing: Standing, active: RouterModel, standard: Standard) -> Beside:
+    return Beside.of(active.name, Comparison(queries=standing.queries, figures=standing.figures), standard)
 
 
 def no_better_than_keywords(model: RouterModel) -> bool:

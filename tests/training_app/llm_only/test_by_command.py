@@ -15,7 +15,7 @@ from tests.llm_server import Server
 from tests.training_app.llm_only.conftest import said, texts
 from training_app.answering import serving
 from training_app.models import RouterModel
-from training_app.versions import gate, registry, scorecards, verdict
+from training_app.versions import gate, headlines, registry, scorecards, verdict
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 QUICK = ("total_steps=200", "encoder=linear", "judging_folds=0", "sentences=false", "unlabeled=false", "tidy=false")
@@ -53,7 +53,7 @@ def test_an_llm_alone_leads_to_a_router_that_answers(walked: Pool, capsys: pytes
     found = verdict.of(model)
     assert found is not None
     assert found.judge == "Judged by an LLM's labels."
-    assert scorecards.with_headlines([model])[0].judged_by == "llm"  # type: ignore[attr-defined]
+    assert headlines.with_headlines([model])[0].judged_by == "llm"  # type: ignore[attr-defined]
     secret = keys.create_key("ops", [walked], [ApiKey.Scope.OPS])[1]
     serving.refresh()  # a process learns of a new key within a second
     answer = Client().get("/api/models/?pool=desk", headers={"Authorization": f"Bearer {secret}"})

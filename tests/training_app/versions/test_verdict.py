@@ -8,6 +8,12 @@ from training_app.models import Card, Interval
 from training_app.versions import scorecards, verdict
 
 
+@pytest.fixture(autouse=True)
+def measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other model was measured on the same queries."""
+    monkeypatch.setattr("training_app.versions.headlines.standing_of", lambda model: None)
+
+
 class Stub:
     """What `of` reads of a model."""
 
@@ -47,7 +53,7 @@ def of(
     content: dict[str, Any], beside: verdict.Beside | None = None, monkeypatch: pytest.MonkeyPatch | None = None
 ) -> verdict.Verdict:
     if monkeypatch is not None:
-        monkeypatch.setattr(verdict, "_beside", lambda model: beside)
+        monkeypatch.setattr(verdict, "_beside", lambda model, standing: beside)
     found = verdict.of(Stub(content))  # type: ignore[arg-type]
     assert found is not None
     return found
@@ -62,7 +68,7 @@ def lead(mean: float, low: float, high: float, queries: int = 212, now: float = 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "_beside", lambda model: None)
+    monkeypatch.setattr(verdict, "_beside", lambda model, standing: None)
 
 
 class TestVerdict:

@@ -14,7 +14,7 @@ from training_app.api.serializers.base import Body, OfPool
 from training_app.engine.measures import HEADLINE, MEASURES, Measure
 from training_app.models import Canary, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
-from training_app.versions import kinds, scorecards
+from training_app.versions import headlines, kinds
 
 WHY = "Why; it is kept."
 
@@ -27,7 +27,7 @@ class HeadlineField(serializers.FloatField):
 
     def to_representation(self, value: RouterModel) -> float | None:  # type: ignore[override]
         """The figure, None where the model has none or too few queries judge it."""
-        return scorecards.figure_of(value, str(self.field_name))
+        return headlines.figure_of(value, str(self.field_name))
 
 
 class VerdictSerializer(serializers.Serializer[Any]):

@@ -14,7 +14,7 @@ from training_app.api.serializers.runs import PageAsked
 from training_app.api.views.runs import ListView, OpsView
 from training_app.models import Canary, PromotionRequest, RouterModel
 from training_app.rollout import live_figures, trials
-from training_app.versions import approvals, gate, keeping, registry, scorecards, verdict
+from training_app.versions import approvals, gate, headlines, keeping, registry, verdict
 
 OF = "Models"
 OF_A_MODEL = ("not_found",)
@@ -33,7 +33,7 @@ class ModelsView(ListView):
         """The models of a pool with their test figures. At most a hundred at a time; the header Link leads on."""
         self.chosen = self.asked(PageAsked)
         pool = self.pool(self.chosen["pool"])
-        rows = verdict.for_list(scorecards.with_headlines(self.part(registry.models(pool).select_related("learnt"))))
+        rows = verdict.for_list(headlines.with_headlines(self.part(registry.models(pool).select_related("learnt"))))
         return self.listed(shapes.ModelsSerializer({"pool": pool.slug, "models": rows}).data)
 
 
@@ -190,7 +190,7 @@ class PinView(ModelView):
             keeping.pin(model, self.pinned, actor=self.access.actor)
         except registry.RegistryError as error:
             raise Refused(409, "cannot_pin", str(error)) from None
-        return Response(shapes.ModelSerializer(verdict.for_list(scorecards.with_headlines([model]))[0]).data)
+        return Response(shapes.ModelSerializer(verdict.for_list(headlines.with_headlines([model]))[0]).data)
 
 
 class UnpinView(PinView):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,29 +29,40 @@ def beside(
     shared = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
     test = [row for row in examples if row.split == "test" and (row.asked is None or shared <= row.asked)]
     required = [row.required for row in test]
-    sets = [_routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
+    sets = [routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
     ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
-    truth = _matrix(required, ids)
-    chosen = [_matrix(chosen_sets, ids) for chosen_sets in sets]
-    listed = {agent.id: agent for agent in agents}
-    goal = priced(ours.training, [listed.get(number) or Agent(number, "") for number in ids])
-    mine, other = (Judged.of(chosen_sets, truth, goal) for chosen_sets in chosen)
-    apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
-    figures: dict[str, Any] = {
-        name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart
-    }
+    figures: dict[str, Any] = dict(by_measure(ours.training, agents, required, *sets))
     if test:
-        figures |= analysis.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)
+        truth, mine, other = (_matrix(chosen, ids) for chosen in (required, *sets))
+        figures |= analysis.beside(mine, other, truth, np.ones_like(truth), ids)
     return len(test), figures
 
 
-def _routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
+def by_measure(
+    training: Mapping[str, Any],
+    agents: Sequence[Agent],
+    required: Sequence[Collection[int]],
+    ours: Sequence[Collection[int]],
+    theirs: Sequence[Collection[int]],
+) -> dict[str, dict[str, Any]]:
+    """Two lists of sets beside each other on the same queries, by measure {"ours", "theirs", "difference"}: COMPARED, and what the
+    router with these `training` settings was trained for."""
+    ids = sorted(frozenset().union(*required, *ours, *theirs))
+    listed = {agent.id: agent for agent in agents}
+    goal = priced(training, [listed.get(number) or Agent(number, "") for number in ids])
+    truth = _matrix(required, ids)
+    mine, other = (Judged.of(_matrix(chosen, ids), truth, goal) for chosen in (ours, theirs))
+    apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
+    return {name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart}
+
+
+def routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
     """The router's sets. Of the agents that it knows it may take those that the roster holds."""
     available = roster & {agent.id for agent in router.agents}
-    routed: list[frozenset[int]] = []
+    sets: list[frozenset[int]] = []
     for at in range(0, len(texts), BATCH):
-        routed += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
-    return routed
+        sets += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
+    return sets
 
 
 def _matrix(sets: Sequence[Collection[int]], ids: Sequence[int]) -> BoolArray:

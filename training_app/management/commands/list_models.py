@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from datasets_app.management.console import pool_of
-from training_app.versions import registry, scorecards, verdict
+from training_app.versions import headlines, registry, standings, verdict
 
 
 class Command(BaseCommand):
@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        models = verdict.for_list(scorecards.with_headlines(list(registry.models(pool))))
+        models = verdict.for_list(headlines.with_headlines(list(registry.models(pool))))
         if not models:
             self.stdout.write(f"{pool.slug} has no models yet; train --pool {pool.slug} makes one.")
             return
@@ -33,4 +33,7 @@ class Command(BaseCommand):
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in listed)
             made = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
             source = f"run {model.run_id}" if model.run_id else "import"
-            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}  {shown}  {made}  {source}")
+            beside = f"  {stored.conclusion()}" if stored and stored.beside else ""
+            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}  {shown}  {made}  {source}{beside}")
+        if together := standings.of(pool):
+            self.stdout.write(together.sentence())

@@ -26,7 +26,7 @@ from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
 from training_app.training import presets, previews, runs
-from training_app.versions import kinds, more_labels, registry, scorecards, verdict
+from training_app.versions import headlines, kinds, more_labels, registry, scorecards, verdict
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -49,14 +49,14 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
     if "exact" in sort:
         # Only figures of the same test queries compare: each snapshot's runs are sorted among themselves, as in the list of models.
-        runs = runs.annotate(exact=scorecards.figure_column("exact", "model__measured__"))
+        runs = runs.annotate(exact=headlines.figure_column("exact", "model__measured__"))
         order = [F("snapshot__number").desc(), *order]
     runs = runs.order_by(*order)
     if status in Run.Status.values:
         runs = runs.filter(status=status)
     rows = Paginator(runs, ROWS).get_page(request.GET.get("page"))
     made = registry.models(pool).filter(run__in=list(rows))
-    models = {model.run_id: model for model in verdict.for_list(scorecards.with_headlines(list(made)))}
+    models = {model.run_id: model for model in verdict.for_list(headlines.with_headlines(list(made)))}
     context = {
         "pool": pool,
         "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -20,7 +19,18 @@ from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
 from training_app.rollout import trials
-from training_app.versions import approvals, gate, keeping, kinds, more_labels, registry, scorecards, verdict
+from training_app.versions import (
+    approvals,
+    gate,
+    headlines,
+    keeping,
+    kinds,
+    more_labels,
+    registry,
+    scorecards,
+    standings,
+    verdict,
+)
 
 ROWS = 25
 #: Models that a model's page offers to compare it with.
@@ -38,24 +48,30 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     state = request.GET.get("state", "")
     models = registry.models(pool).select_related("learnt", "run__snapshot__pool")
-    sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
+    together = standings.of(pool)
+    columns = {
+        name: column for name, column in SORTS.items() if name not in HEADLINE or not (together and together.few)
+    }
+    sort, order = sorting.order(request.GET.get("sort", ""), columns, "-model")
     figure = sort.lstrip("-")
-    if figure in HEADLINE:
-        # A figure can be compared only with those of the same test queries: each snapshot's models are sorted among themselves.
-        models = models.annotate(**{figure: scorecards.figure_column(figure, "measured__")})
-        order = [F("run__snapshot__number").desc(nulls_last=True), *order]
-    models = models.order_by(*order)
+    by_figure = figure in HEADLINE
+    models = headlines.in_order(models, figure, order) if by_figure else models.order_by(*order)
     if state in RouterModel.State.values:
         models = models.filter(state=state)
     rows = Paginator(models, ROWS).get_page(request.GET.get("page"))
+    shown = verdict.for_list(headlines.with_headlines(list(rows)))
+    for model in shown:  # the group of a list by a figure
+        apart = model.run and model.run.snapshot_id
+        model.of_queries = "all" if model.measured_with_all else apart  # type: ignore[attr-defined]
     back = registry.rollback_target(pool)
     context = {
         "pool": pool,
-        "rows": verdict.for_list(scorecards.with_headlines(list(rows))),
+        "rows": shown,
         "page_of_rows": rows,
         "state": state,
         "sort": sort,
-        "by_figure": figure in HEADLINE,
+        "by_figure": by_figure,
+        "together": together,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "others": _others(pool),
