@@ -26,7 +26,7 @@ from tests.access.rows import IN_A_POOL
 from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
-from training_app.models import Alarm, AlarmReceiver, LaunchRule, Sweep
+from training_app.models import AgentProposal, Alarm, AlarmReceiver, LaunchRule, Sweep
 from training_app.training import runs
 from training_app.versions import cases, registry
 from training_app.watching import alarms
@@ -197,6 +197,7 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     world.parts["site_alarm_id"] = alarms.hold(Alarm.Kind.QUEUE, "Jobs wait.", [])[0].pk
     case = cases.add(pool, query.text, [1], owner=None, reason="it is so")
     receiver = AlarmReceiver.objects.create(pool=pool, kind="email", address="ann@example.com")
+    proposal = AgentProposal.objects.create(pool=pool, kind=AgentProposal.Kind.MISSING, name="Visas")
     number = decisions.new_id(timezone.now().timestamp())
     route = Route((1,), {0: 0.1, 1: 0.9, 2: 0.1}, 0.9, 2, "stop", False)
     decisions.insert(
@@ -209,6 +210,7 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     world.parts |= {
         "run_id": run.pk, "sweep_id": sweep.pk, "rule_id": rule.pk, "alarm_id": alarm.pk, "receiver_id": receiver.pk,
         "decision_id": UUID(int=number), "case_id": case.pk, "version": model.version, "name": model.name, "nowhere": uuid4(),
+        "proposal_id": proposal.pk,
     }  # fmt: skip
 
 

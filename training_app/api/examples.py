@@ -152,6 +152,10 @@ CASE = {
     "id": 7, "query": "I want to close my account", "agents": [0], "reason": "the law gives us a day", "owner": "ana@example.com",
     "made_from": "decision", "created_at": AT,
 }  # fmt: skip
+PROPOSAL = {
+    "id": 4, "kind": "missing", "state": "open", "name": "Visas", "agents": [], "queries": 20, "share": 0.04, "went": {"1": 20},
+    "words": ["visa", "passport"], "examples": ["my visa runs out in May"], "created_at": AT,
+}  # fmt: skip
 CHECK = {
     "model": "support-3", "cases": 1, "broken": 1,
     "summary": "1 of 1 must-pass cases is broken. “I want to close my account” must go to Billing; this model says Shipping.",

@@ -12,13 +12,13 @@ from datetime import timedelta
 
 import numpy as np
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app import llm as site_llm
+from agents_app.audit import Who
 from agents_app.background_work.work import Running
 from agents_app.models import Agent, Pool
 from agents_app.outbound import guard
@@ -326,7 +326,7 @@ def _name(pool: Pool, texts: Sequence[str]) -> str:
 # --- What ops do with it ------------------------------------------------------------------------------------------
 
 
-def accept(proposal: AgentProposal, name: str, description: str, *, actor: User) -> Agent:
+def accept(proposal: AgentProposal, name: str, description: str, *, actor: Who) -> Agent:
     """Create the missing agent, and send its queries to be labeled. Raises ProposalError, and PoolError as `add_agent` does."""
     _check_open(proposal, Kind.MISSING)
     with transaction.atomic():
@@ -337,13 +337,13 @@ def accept(proposal: AgentProposal, name: str, description: str, *, actor: User)
     return agent
 
 
-def decline(proposal: AgentProposal, *, actor: User) -> None:
+def decline(proposal: AgentProposal, *, actor: Who) -> None:
     """Close it: it does not come back for the same queries. Raises ProposalError where it was decided meanwhile."""
     _check_open(proposal)
     _decide(proposal, State.DECLINED, actor)
 
 
-def merge(proposal: AgentProposal, into: int, *, actor: User) -> None:
+def merge(proposal: AgentProposal, into: int, *, actor: Who) -> None:
     """Merge the two overlapping agents into that one. Raises ProposalError, and PoolError as `pools.merge` does."""
     _check_open(proposal, Kind.OVERLAP, Kind.TOGETHER)
     agents = {agent.number: agent for agent in proposal.pool.agents.filter(number__in=proposal.agents)}
@@ -384,7 +384,7 @@ def _outcome(router: Router, rows: Sequence[tuple[str, frozenset[int]]], pair: C
     return right, confused
 
 
-def rewrite(proposal: AgentProposal, texts: Mapping[int, str], *, actor: User) -> None:
+def rewrite(proposal: AgentProposal, texts: Mapping[int, str], *, actor: Who) -> None:
     """Keep new descriptions of its agents. Raises ProposalError, and PoolError as `pools.update_agent` does."""
     _check_open(proposal, Kind.OVERLAP, Kind.ATTRACTS, Kind.TOGETHER)
     with transaction.atomic():
@@ -401,9 +401,9 @@ def _check_open(proposal: AgentProposal, *kinds: str) -> None:
         raise ProposalError(_("That cannot be done with this proposal."))
 
 
-def _decide(proposal: AgentProposal, state: str, actor: User) -> None:
+def _decide(proposal: AgentProposal, state: str, actor: Who) -> None:
     open_ = AgentProposal.objects.filter(pk=proposal.pk, state=State.OPEN)
-    if not open_.update(state=state, decided_at=timezone.now(), decided_by=actor):
+    if not open_.update(state=state, decided_at=timezone.now(), decided_by=audit.actor_of(actor).user):
         raise ProposalError(_("Somebody has decided this proposal meanwhile."))
     audit.record(
         f"proposal.{state}", actor=actor, target=str(proposal)[:200], pool=proposal.pool, detail={"kind": proposal.kind}

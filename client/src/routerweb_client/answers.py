@@ -79,3 +79,24 @@ class Agent:
     def of(cls, body: Mapping[str, Any]) -> "Agent":
         """An agent as the server lists it."""
         return cls(**{name: body[name] for name in cls.__slots__ if name in body})
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a pool's traffic says about its agents: `kind` "missing", "overlap", "unused", "together" or "attracts", the ids of the
+    agents that it is about, and queries that show it."""
+
+    id: int
+    kind: str
+    state: str
+    name: str
+    agents: tuple[int, ...]
+    queries: int
+    share: float
+    examples: tuple[str, ...]
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> "Proposal":
+        """A proposal as the server lists it."""
+        lists = {name: tuple(body[name]) for name in ("agents", "examples")}
+        return cls(**{name: body[name] for name in cls.__slots__ if name not in lists}, **lists)

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, Literal, TypeVar, Unpack
 
 import httpx
 
 from routerweb_client import deadlines
-from routerweb_client.answers import Agent, Answer, Unreachable
+from routerweb_client.answers import Agent, Answer, Proposal, Unreachable
 from routerweb_client.calls import BUSY, Reply, Request, Timeouts, Tries
 from routerweb_client.circuit import Circuit
 from routerweb_client.local import LocalRouter
@@ -21,6 +21,7 @@ from routerweb_client.options import BatchOptions, RouteOptions
 #: Seconds for which a call with an exported model waits for a server that was away, before the model answers in its place.
 TRIAL_SECONDS = 0.2
 Query = str | Sequence[Mapping[str, Any]]
+Verdict = Literal["accept", "decline", "merge"]
 
 
 def _body(pool: str | None, options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -168,6 +169,17 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
             yield from reply.payload()["decisions"]
             params = reply.next_part
 
+    def proposals(self, pool: str | None = None) -> list[Proposal]:
+        """What the pool's traffic says about its agents and nobody has decided yet. Raises Refused and Unreachable."""
+        request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
+        payload = self._call(request, self._admitted())
+        return [Proposal.of(one) for one in payload["proposals"]]
+
+    def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
+        """Accept (`name`, `description`), decline or merge (`into`) a proposal. Raises Refused and Unreachable."""
+        request = Request("POST", f"/proposals/{proposal_id}/{verdict}/", _body(None, more))
+        return Proposal.of(self._call(request, self._admitted()))
+
     def close(self) -> None:
         """Let the connections go."""
         self._http.close()
@@ -276,6 +288,17 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
             for decision in reply.payload()["decisions"]:
                 yield decision
             params = reply.next_part
+
+    async def proposals(self, pool: str | None = None) -> list[Proposal]:
+        """As `Client.proposals`."""
+        request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
+        payload = await self._call(request, self._admitted())
+        return [Proposal.of(one) for one in payload["proposals"]]
+
+    async def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
+        """As `Client.decide_proposal`."""
+        request = Request("POST", f"/proposals/{proposal_id}/{verdict}/", _body(None, more))
+        return Proposal.of(await self._call(request, self._admitted()))
 
     async def close(self) -> None:
         """Let the connections go."""
