@@ -179,12 +179,16 @@ class Cluster(Sentinel):
             self._took = {}
 
     def _patiently(self, act: Callable[[], None]) -> None:
+        reason = ""
         while not self.asked_to_end:
             try:
                 act()
                 return
             except DatabaseError as error:
-                log.warning("The %s cluster waits for the database: %s", self.queue, error)
+                if str(error) != reason:
+                    reason = str(error)
+                    hint = "; `manage.py migrate` makes its tables" if "table" in reason or "relation" in reason else ""
+                    log.warning("The %s cluster waits for the database: %s%s", self.queue, reason.strip(), hint)
                 connections.close_all()
                 time.sleep(1.0)
 
