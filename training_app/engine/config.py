@@ -42,7 +42,7 @@ class Config(Settings):
     sentences: bool = setting(
         True,
         "Let encoder: auto try the multilingual sentence encoder that is installed with Routerweb, in pools below 20,000 training "
-        "queries. A model that uses it takes 150 to 210 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
+        "queries. A model that uses it takes 150 to 230 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
         group="scorer",
     )
     unlabeled: bool = setting(

@@ -5,7 +5,7 @@ arXiv 1907.04307: averaged embeddings and convolutions of n-grams). The package 
 tokenizer (Apache-2.0, as the model), `token_rows.py` the arithmetic; an artifact names the encoder by the hash of its weights and
 holds none of them.
 
-The encoder takes 150 MB and up to 60 for tokens that it met, about a second to load, and 0.5 to 3 ms a text. It is loaded when the
+The encoder takes 150 MB and up to 78 for tokens that it met, about a second to load, and 0.4 to 2 ms a text. It is loaded when the
 first text is embedded, so that a process whose models do not need it never pays.
 """
 
