@@ -74,14 +74,32 @@ class PrecedentMargins:
         groups = [*map(np.flatnonzero, self.required.T), against if len(against) >= LEAST_NOBODY else against[:0]]
         self._rows = np.concatenate(groups)  # of each agent, and last of nobody
         self._sizes = np.array([len(rows) for rows in groups])
+        # Where each group has NEIGHBOURS or none, those of one text are found among all at once: [G, the largest group's size], of a
+        # smaller group with places of the last cosine, which stands behind those of the kept queries and is below them all.
+        self._padded: NDArray[np.int64] | None = None
+        if not ((self._sizes > 0) & (self._sizes < NEIGHBOURS)).any():
+            self._padded = np.full((len(groups), int(self._sizes.max())), len(vectors))
+            for places, rows in zip(self._padded, groups, strict=True):
+                places[: len(rows)] = rows
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
         log_odds = np.empty((len(texts), len(self._sizes)), np.float32)
+        if len(texts) == 1 and self._padded is not None and self._padded.size:
+            cosines = np.append(self.cosines.of(texts)[0], np.float32(-BELOW)).take(self._padded)
+            cosines.partition(-NEIGHBOURS, axis=1)
+            log_odds[0] = cosines[:, -NEIGHBOURS:].sum(axis=1) / np.float32(NEIGHBOURS)
+            log_odds[0, self._sizes == 0] = 0
+            return self._margins(log_odds)
         for at in range(0, len(texts), BLOCK):
             block = slice(at, at + BLOCK)
             log_odds[block] = _nearest(self.cosines.of(texts[block]).take(self._rows, axis=1), self._sizes)
-        return np.asarray((log_odds[:, :-1] - log_odds[:, -1:]) * np.float32(SPREAD / UNIT**2), np.float32)
+        return self._margins(log_odds)
+
+    @staticmethod
+    def _margins(near: FloatArray) -> FloatArray:
+        """near float32[N, A + 1], of nobody last -> float32[N, A]."""
+        return np.asarray((near[:, :-1] - near[:, -1:]) * np.float32(SPREAD / UNIT**2), np.float32)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
