@@ -199,20 +199,30 @@ def _halves(agents: int, nodes: tuple[float, ...]) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=16)
-def _worth_of_hits(agents: int, everyone: int, f1: bool) -> tuple[tuple[float, ...], Floats]:
-    """The nodes t (M) of the integral over so many agents, and what a hit of every set is worth at each, float64[M, 2^n]."""
+def _worth_of_hits(agents: int, everyone: int, f1: bool) -> tuple[tuple[float, ...], Floats, Floats]:
+    """The nodes t of the integral over so many agents, as they are and as float64[M], and what a hit of every set is worth at each,
+    float64[M, 2^n]."""
     t, weights = integral_nodes(everyone, (2 * everyone if f1 else everyone) - 1)
     sizes = _numbers(agents)[1]
-    return tuple(t.tolist()), (1 + f1) * weights[:, None] * t[:, None] ** (sizes - 1.0)
+    return tuple(t.tolist()), t, (1 + f1) * weights[:, None] * t[:, None] ** (sizes - 1.0)
+
+
+@lru_cache(maxsize=16)
+def _both_halves(agents: int, nodes: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """`_halves` for two products: of the upper half of the agents a row for each node, set S and kind, hits before power, float64[M *
+    2^u * 2, 2^u]; of the lower half the columns of each S, power above hits, float64[M, 2 * 2^l, 2^l]."""
+    upper, lower = agents // 2, agents - agents // 2
+    (power_u, hits_u), (power_l, hits_l) = _halves(upper, nodes), _halves(lower, nodes)
+    rows = np.stack([hits_u, power_u], axis=2).reshape(-1, 1 << upper)
+    return rows, np.concatenate([power_l.transpose(0, 2, 1), hits_l.transpose(0, 2, 1)], axis=1)
 
 
 def _hits(table: Floats, agents: int, nodes: tuple[float, ...]) -> Floats:
     """Σ_R P(R) |S ∩ R| t^|R \\ S| of every S at each node t, float64[M, 2^n]; table float64[2^n]."""
     upper, lower = agents // 2, agents - agents // 2
-    p = table.reshape(1 << upper, 1 << lower)
-    (power_u, hits_u), (power_l, hits_l) = _halves(upper, nodes), _halves(lower, nodes)
-    hits = hits_u @ (p @ power_l.transpose(0, 2, 1)) + power_u @ (p @ hits_l.transpose(0, 2, 1))
-    return np.asarray(hits).reshape(len(nodes), -1)
+    rows, columns = _both_halves(agents, nodes)
+    part = rows @ table.reshape(1 << upper, 1 << lower)
+    return np.asarray(part.reshape(len(nodes), 1 << upper, 2 << lower) @ columns).reshape(len(nodes), -1)
 
 
 def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | None = None) -> Floats:
@@ -220,7 +230,7 @@ def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | No
     how likely each other agent is needed, costs float64[n] for `value`."""
     agents = len(table).bit_length() - 1
     sets, sizes = _numbers(agents)
-    nobody = float(np.prod(1 - outside))
+    nobody = float(np.prod(1 - outside)) if len(outside) else 1.0
     if goal == "exact":
         return table * nobody
     if goal == VALUE:
@@ -229,11 +239,11 @@ def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | No
         power_u, power_l = _halves(upper, (0.0,))[0][0], _halves(lower, (0.0,))[0][0]
         covered = (power_u @ table.reshape(1 << upper, 1 << lower) @ power_l.T).reshape(-1)
         return np.asarray(covered * nobody - sets @ costs)
-    nodes, of_hits = _worth_of_hits(agents, agents + len(outside), goal == "f1")
-    t = np.array(nodes)
-    beyond = np.prod(1 + outside * (t[:, None] - 1), axis=1)
+    nodes, t, of_hits = _worth_of_hits(agents, agents + len(outside), goal == "f1")
     hits = table * t[:, None] ** sizes @ sets @ sets.T if goal == "f1" else _hits(table, agents, nodes)
-    worth = np.asarray(np.einsum("m,ms,ms->s", beyond, of_hits, hits))
+    hits *= of_hits
+    beyond = np.prod(1 + outside * (t[:, None] - 1), axis=1) if len(outside) else np.ones(len(t))
+    worth = np.asarray(beyond @ hits)
     worth[0] = table[0] * nobody
     return worth
 
@@ -262,15 +272,21 @@ def _best(task: Task, listed: list[int], table: Floats, allowed: Allowed | None)
     costs = None if task.costs is None else task.costs[listed]
     worth = expected_joint(task.goal, table, task.p[out], costs)
     sets, (numbers, sizes) = members(len(listed)), _numbers(len(listed))
-    worth = worth - task.margin * sizes
-    fine = np.ones(len(worth), np.bool_)
-    if allowed is not None:
-        whole = np.zeros((len(sets), len(task.p)), np.bool_)
-        whole[:, listed] = sets
-        fine &= allowed.holds(whole)
-    if task.most:
-        fine &= sizes <= task.most
-    least = min(task.least, int(sizes[fine].max()))
-    best = sets[int(np.where(fine & (sizes >= least), worth, -np.inf).argmax())]
-    likely = table @ numbers  # (n) how likely each is needed
-    return [listed[i] for i in np.argsort(-likely, kind="stable").tolist() if best[i]]
+    if task.margin:
+        worth = worth - task.margin * sizes
+    if allowed is not None or task.most or task.least:
+        fine = np.ones(len(worth), np.bool_)
+        if allowed is not None:
+            whole = np.zeros((len(sets), len(task.p)), np.bool_)
+            whole[:, listed] = sets
+            fine &= allowed.holds(whole)
+        if task.most:
+            fine &= sizes <= task.most
+        least = min(task.least, int(sizes[fine].max()))
+        worth = np.where(fine & (sizes >= least), worth, -np.inf)
+    best = sets[int(worth.argmax())]
+    chosen = best.nonzero()[0].tolist()
+    if len(chosen) > 1:
+        likely = (table @ numbers).tolist()  # (n) how likely each is needed
+        chosen.sort(key=lambda place: -likely[place])
+    return [listed[i] for i in chosen]
