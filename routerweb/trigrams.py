@@ -51,7 +51,11 @@ def make_all(**_signal: Any) -> None:
         for model, column in lacking:
             name, table = _name(model), model._meta.db_table
             cursor.execute(f"DROP INDEX IF EXISTS {name}")  # what an interrupted `migrate` left
-            cursor.execute(f"CREATE INDEX CONCURRENTLY {name} ON {table} USING gin (upper({column}) gin_trgm_ops)")
+            cursor.execute("SELECT relkind FROM pg_class WHERE oid = to_regclass(%s)", [table])
+            beside = (
+                "" if cursor.fetchone() == ("p",) else "CONCURRENTLY"
+            )  # which PostgreSQL refuses for a table in parts
+            cursor.execute(f"CREATE INDEX {beside} {name} ON {table} USING gin (upper({column}) gin_trgm_ops)")
 
 
 def _name(model: type[models.Model]) -> str:

@@ -1,12 +1,14 @@
-"""`python -m benchmarks.scale.fill QUERIES DECISIONS` fills the database of DATABASE_URL, which `migrate` has made, by SQL alone.
+"""`python -m benchmarks.scale.fill QUERIES DECISIONS [--parted]` fills the migrated database of DATABASE_URL by SQL alone.
 
 One pool of 20 agents: of its queries 60 in 100 are unlabeled, 25 have gold of an import, 10 one person's label, 5 two people's that
-differ; a fifth has an LLM's label, a tenth a model's suggestion. The decisions are of the last 90 days, one in ten has an outcome.
+differ; a fifth has an LLM's label, a tenth a model's suggestion. The decisions are of the last 90 days, one in ten has an outcome;
+`--parted` puts each day into a part of its own.
 """
 
 import os
 import sys
 import time
+from datetime import timedelta
 
 import psycopg
 
@@ -77,7 +79,27 @@ OUTCOMES = """
 INSERT INTO training_app_outcome (decision_id, pool_id, success, comment, asked, at)
 SELECT id, 1, microseconds % 5 > 0, '', false, at + interval '1 minute' FROM training_app_decision WHERE microseconds % 10 = 3 ;
 """
+DAYS = 90
 AT_ONCE = 1_000_000
+
+
+def part() -> None:
+    """Part the empty table of decisions, with a part for each day of the past."""
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
+    django.setup()
+    from django.db import connection
+
+    from training_app.answering import decision_partitions as table
+
+    first = table.convert()
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE {first.table}")
+        for past in range(DAYS + 3):
+            end = first.end - timedelta(days=past)
+            one = table.Part(end, end - timedelta(days=1))
+            cursor.execute(f"CREATE TABLE {one.table} PARTITION OF {table.TABLE} FOR VALUES {one.bounds}")
 
 
 def fill(url: str, queries: int, decisions: int) -> None:
@@ -98,4 +120,6 @@ def fill(url: str, queries: int, decisions: int) -> None:
 
 
 if __name__ == "__main__":
+    if "--parted" in sys.argv:
+        part()
     fill(os.environ["DATABASE_URL"], int(sys.argv[1]), int(sys.argv[2]))

@@ -23,7 +23,7 @@ from django.db import Error as DatabaseFault
 from agents_app import privacy
 from routerweb import state
 from routerweb.background import Background
-from training_app.answering import decision_rows, metrics, tally
+from training_app.answering import decision_partitions, decision_rows, metrics, tally
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.router import Route
@@ -331,8 +331,10 @@ def identical(kept: Decision, route: Route) -> bool:
 
 def prune(days: int | None = None, *, rows_at_once: int = 2_000) -> int:
     """Delete decisions older than their pool's days, else `days` (DECISION_DAYS), what was reported of them, and reports of that age
-    that came without a decision; returns how many decisions. Run once a day."""
+    that came without a decision; returns how many decisions. Where the table is in parts, those that nobody keeps are dropped before,
+    uncounted. Run once a day."""
     default = settings.DECISION_DAYS if days is None else days
+    decision_partitions.keep(default)
     privacy.delete_old(Outcome.objects.all(), "at", default=default, rows_at_once=rows_at_once)
     return privacy.delete_old(
         Decision.objects.all(),
