@@ -98,6 +98,8 @@ class Background:
                 logger.exception("%s: a turn failed; trying on", self.name)
                 connections.close_all()  # this thread's: one may still be in the transaction of that turn
                 rest = REST_AFTER_FAULT_SECONDS
+            if settings.DATABASES["default"].get("OPTIONS", {}).get("pool"):
+                connections.close_all()  # back into the pool, for whoever comes while this thread rests
 
     def _renew(self) -> None:
         self._thread = None

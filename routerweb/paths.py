@@ -28,6 +28,8 @@ def user_data() -> Path:
 
 DATA_DIR = Path(env.text("DATA_DIR", str(user_data() if INSTALLED else BASE_DIR / "var")))
 
+#: In the environment of a process of the web server: its own id, so that processes which it starts are none.
+WEB_PROCESS = "ROUTERWEB_WEB_PROCESS"
 #: Where further processes run: a checkout is found by the folder they start in.
 WORKING_DIR = None if INSTALLED else BASE_DIR
 

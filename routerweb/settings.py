@@ -15,7 +15,7 @@ import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 
-from routerweb import env
+from routerweb import env, paths
 from routerweb.pages.shell import UNFOLD as UNFOLD
 from routerweb.paths import BASE_DIR, DATA_DIR
 from routerweb.serving.listening import DEBUG, LISTEN_HOST, PORT
@@ -174,10 +174,11 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- Where it keeps things ----------------------------------------------------------------------------------------
 
 
-def database(url: str, *, transaction_pooling: bool = False) -> dict[str, Any]:
+def database(url: str, *, transaction_pooling: bool = False, pool: int = 0) -> dict[str, Any]:
     """Django's database settings for a URL; SQLite gets WAL, immediate write transactions and a busy timeout.
 
-    `transaction_pooling`: each transaction may have another connection of the server, as PgBouncer gives them in that mode.
+    `transaction_pooling`: each transaction may have another connection of the server, as PgBouncer gives them in that mode. `pool`:
+    the connections to PostgreSQL that all threads of the process share, 0 for one of each thread.
     """
     try:
         settings: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
@@ -200,6 +201,10 @@ def database(url: str, *, transaction_pooling: bool = False) -> dict[str, Any]:
         settings["OPTIONS"] = {**silence, **settings.get("OPTIONS", {})}
         # A cursor on the server outlives its transaction only on the connection that opened it.
         settings["DISABLE_SERVER_SIDE_CURSORS"] = transaction_pooling
+        if pool:
+            settings["CONN_MAX_AGE"] = 0  # a thread gives its connection back after each request
+            # One that nobody used for a minute ends; who waits for one longer than a page may has an error that says so.
+            settings["OPTIONS"]["pool"] = {"min_size": 1, "max_size": pool, "max_idle": 60.0, "timeout": 10.0}
     else:
         raise ImproperlyConfigured("DATABASE_URL: only sqlite and postgresql are supported.")
     return settings
@@ -207,7 +212,18 @@ def database(url: str, *, transaction_pooling: bool = False) -> dict[str, Any]:
 
 DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlite3'}")
 DATABASE_TRANSACTION_POOLING = env.boolean("DATABASE_TRANSACTION_POOLING", False)
-DATABASES = {"default": database(DATABASE_URL, transaction_pooling=DATABASE_TRANSACTION_POOLING)}
+DATABASE_POOL = env.integer("DATABASE_POOL", 0, low=0, high=1_000)
+if 0 < DATABASE_POOL < 4:
+    raise ImproperlyConfigured(
+        "DATABASE_POOL: a web server's threads need 4 connections or more; 0 gives each thread its own."
+    )
+if DATABASE_POOL and DATABASE_TRANSACTION_POOLING:
+    raise ImproperlyConfigured(
+        "DATABASE_POOL: PgBouncer shares connections already. Unset it, or DATABASE_TRANSACTION_POOLING."
+    )
+# A worker forks, which connections of a pool do not outlive, and does one thing at a time; only web servers share.
+_POOL = DATABASE_POOL if os.environ.get(paths.WEB_PROCESS) == str(os.getpid()) else 0
+DATABASES = {"default": database(DATABASE_URL, transaction_pooling=DATABASE_TRANSACTION_POOLING, pool=_POOL)}
 # A public demo: strangers look and try, nothing is kept, and each hour everything is as it was.
 DEMO = env.boolean("DEMO", False)
 if DEMO and DATABASES["default"]["ENGINE"] != "django.db.backends.sqlite3":

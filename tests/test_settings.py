@@ -44,6 +44,8 @@ def settings_of(tmp_path: Path, **environment: str) -> dict[str, Any]:
         ({"DEBUG": "1", "LOG_FORMAT": "xml"}, "LOG_FORMAT"),
         ({"DEBUG": "1", "DATABASE_URL": "mysql://u:secret-word@h/d"}, "DATABASE_URL"),
         ({"DEBUG": "1", "DATABASE_URL": "nonsense"}, "DATABASE_URL"),
+        ({"DEBUG": "1", "DATABASE_POOL": "3"}, "DATABASE_POOL"),
+        ({"DEBUG": "1", "DATABASE_POOL": "8", "DATABASE_TRANSACTION_POOLING": "1"}, "DATABASE_POOL"),
         ({"DEBUG": "1", "DEAD_AFTER_SECONDS": "5"}, "DEAD_AFTER_SECONDS"),
         ({"DEBUG": "1", "OIDC_ISSUER": "https://id.example.com", "OIDC_CLIENT_ID": "a"}, "OIDC_CLIENT_SECRET"),
         ({"DEBUG": "1", "OIDC_CLIENT_SECRET": "secret-word"}, "OIDC_ISSUER"),
@@ -135,6 +137,16 @@ def test_database_url_names_a_postgresql(tmp_path: Path) -> None:
     ]
     assert (database["ENGINE"], database["HOST"], database["PORT"]) == ("django.db.backends.postgresql", "db", 5433)
     assert database["PASSWORD"] == "p@ss"
+
+
+def test_only_a_web_server_shares_connections(tmp_path: Path) -> None:
+    url = {"DEBUG": "1", "DATABASE_URL": "postgresql://db/routes", "DATABASE_POOL": "8"}
+    web = settings_of(tmp_path, **url, ROUTERWEB_WEB_PROCESS=str(os.getpid()))["DATABASES"]["default"]
+    assert (web["OPTIONS"]["pool"]["max_size"], web["CONN_MAX_AGE"]) == (8, 0)
+    for other in ({}, {"ROUTERWEB_WEB_PROCESS": "1"}):  # a worker; what a web server started
+        worker = settings_of(tmp_path, **url, **other)["DATABASES"]["default"]
+        assert "pool" not in worker["OPTIONS"]
+        assert worker["CONN_MAX_AGE"] == 60
 
 
 def test_an_installation_file_fills_in_what_the_environment_leaves_unset(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
-from routerweb import lifeline
+from routerweb import lifeline, paths
 from routerweb.serving import listening, memory
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def _max_files() -> int:
 if __name__ == "__main__":
     lifeline.end_with_starter(signal.SIGTERM)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
+    os.environ[paths.WEB_PROCESS] = str(os.getpid())
     # One text is too little work for several threads of a matrix product, each of which would hold memory of its own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.setswitchinterval(SWITCH_SECONDS)
