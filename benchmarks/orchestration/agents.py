@@ -160,7 +160,9 @@ def chat(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def hook(body: dict[str, Any]) -> dict[str, Any]:
-    """The same for a webhook."""
+    """The same for a webhook; a task with "which account" has to be answered that first."""
+    if "which account" in body["task"] and not body.get("exchanges"):
+        return {"input_required": True, "content": "Which account do you mean?"}
     return {"content": f"{body['agent']['name']}: {body['task']}", "cost": 0.002, "tokens": 20}
 
 
