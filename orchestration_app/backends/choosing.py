@@ -78,6 +78,8 @@ def assign(
     chooser, after = backends.chooser, backends.pairs.get(previous) if previous is not None else None
     given = []
     now, size = time.monotonic(), len(text) / CHARACTERS
+    # Read before the lock: nobody waits while another text is embedded.
+    learned = chooser.estimates(text, [agent for agent in agents if agent in backends.by_agent]) if chooser else {}
     with backends.lock:
         plans = backends.plans_of(wanted) if only is None else None
         for agent in agents:
@@ -85,7 +87,7 @@ def assign(
             if of_agent is not None and only is not None:
                 of_agent = [one for one in of_agent if one.pk in only]
             if of_agent:
-                estimate = chooser.estimate(text, agent) if chooser else None
+                estimate = learned.get(agent)
                 given.append(_assigned(backends, agent, of_agent, wanted, pressed, now, estimate, after, plans, size))
     return given
 

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ from orchestration_app.engine.backends import direct, heads, online
 from orchestration_app.engine.backends.direct import DirectEstimate, Outcomes
 from orchestration_app.engine.backends.estimator import Labels
 from orchestration_app.engine.backends.heads import Heads
+from orchestration_app.engine.backends.one_text import OneText
 from orchestration_app.engine.backends.online import Arm, Past
 from training_app.engine.data import artifact, intervals
 from training_app.engine.data.artifact import Artifact, ArtifactError
@@ -89,15 +91,26 @@ class BackendChooser:
 
     def estimate(self, text: str, agent: int) -> dict[int, float]:
         """p(success) of each backend of the agent that was learnt, by its id; {} for an agent that was not."""
+        return self.estimates(text, [agent]).get(agent, {})
+
+    def estimates(self, text: str, agents: Sequence[int]) -> dict[int, dict[int, float]]:
+        """The same for several agents, whose text is read once; those that were not learned are left out."""
         if self.means is not None:
-            return dict(self.means.get(agent, {}))
-        if str(agent) not in self.direct.categories:
-            return {}
-        success = told([text], [str(agent)], self.direct, self.heads)[0]
-        own = {
-            int(key.partition("/")[2]): place for place, key in enumerate(self.direct.backends) if _agent(key) == agent
+            return {agent: dict(self.means[agent]) for agent in agents if agent in self.means}
+        found = self._one_text.success(text, [str(agent) for agent in agents])
+        return {int(agent): dict(zip(self._backends[agent], p.tolist(), strict=True)) for agent, p in found.items()}
+
+    @cached_property
+    def _one_text(self) -> OneText:
+        return OneText(self.direct, self.heads)
+
+    @cached_property
+    def _backends(self) -> dict[str, list[int]]:
+        """The ids of each agent's backends, in the order of its columns."""
+        return {
+            agent: [int(self.direct.backends[at].partition("/")[2]) for at in product.columns.tolist()]
+            for agent, product in self._one_text.products.items()
         }
-        return {backend: float(success[place]) for backend, place in own.items()}
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> BackendChooser:

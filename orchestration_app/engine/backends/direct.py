@@ -28,13 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestration_app.engine.backends.grams import Grams
 from training_app.engine.reading import sentences
-from training_app.engine.reading.text import words_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PLACES = 1 << 17  # that n-grams are hashed to
 RIDGE, APART_RIDGE, NEIGHBOUR_RIDGE = 10.0, 10.0, 5.0  # rows
 #: Likeness of n-grams from which a neighbour counts, one of these, and over which it comes to count whole.
 ALIKE, WIDTH = (0.5, 0.6, 0.7, 0.8, 0.9), 0.1
@@ -88,45 +87,6 @@ class Gist:
 
 def _hash(part: str) -> int:
     return zlib.crc32(part.strip().encode("utf-8", "replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class Grams:
-    """Texts as hashed word n-grams of length one: rows[i] is a text, at[i] a place, weight[i] how much of it."""
-
-    rows: Ints
-    at: Ints
-    weight: Floats
-    count: int
-
-    @classmethod
-    def of(cls, texts: Sequence[str], idf: Floats | None = None) -> tuple[Grams, Floats]:
-        """The texts, and the inverse document frequencies [PLACES]: those given, or their own."""
-        rows: list[int] = []
-        at: list[int] = []
-        weight: list[float] = []
-        for row, text in enumerate(texts):
-            counts = Counter(zlib.crc32(gram.encode("utf-8", "replace")) % PLACES for gram in words_of(text, 1, 2))
-            rows += [row] * len(counts)
-            at += counts.keys()
-            weight += [1 + np.log(count) for count in counts.values()]
-        places = np.array(at, np.int64)
-        if idf is None:
-            idf = np.log((1 + len(texts)) / (1 + np.bincount(places, minlength=PLACES))) + 1
-        which, value = np.array(rows, np.int64), np.array(weight, float) * idf[places]
-        norm = np.sqrt(np.bincount(which, value**2, minlength=len(texts)))
-        return cls(which, places, value / np.maximum(norm, 1e-12)[which], len(texts)), idf
-
-    def likeness(self, other: Grams) -> Floats:
-        """Cosines, float64[texts of other, own texts]."""
-        cosines = np.zeros((other.count, self.count))
-        dense = np.zeros(PLACES)
-        for row in range(other.count):
-            mine = other.rows == row
-            dense[other.at[mine]] = other.weight[mine]
-            cosines[row] = np.bincount(self.rows, dense[self.at] * self.weight, minlength=self.count)
-            dense[other.at[mine]] = 0.0
-        return cosines
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +158,7 @@ class DirectEstimate:
             added += centred @ part.dual
         if "neighbour" in self.terms:
             nearest = int(np.argmax(likeness))
-            added += _counts(likeness[nearest], part.alike) * part.beyond[nearest] @ part.neighbour
+            added += counts(likeness[nearest], part.alike) * part.beyond[nearest] @ part.neighbour
         return added
 
     # --- In an artifact -----------------------------------------------------------------------------------------------
@@ -308,7 +268,7 @@ def _neighbour(likeness: Floats, beyond: Floats, asked: NDArray[np.bool_]) -> tu
     nearest, highest = np.argmax(others, axis=1), others.max(axis=1)
     candidates: list[tuple[float, Floats, tuple[float, float]]] = []
     for start in ALIKE:
-        seen = _counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
+        seen = counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
         inverse = np.linalg.inv(seen.T @ seen + NEIGHBOUR_RIDGE * np.eye(beyond.shape[1]))
         meaning = inverse @ (seen.T @ beyond)
         leverage = ((seen @ inverse) * seen).sum(axis=1)  # h, [N], below 1 by the ridge
@@ -343,7 +303,8 @@ def _slope(direct: DirectEstimate, rows: Outcomes) -> float:
     return float(np.clip((added @ truth + weight) / max(added @ added + weight, 1e-12), 0.0, 1.0))
 
 
-def _counts(likeness: Any, alike: tuple[float, float]) -> Any:
+def counts(likeness: Any, alike: tuple[float, float]) -> Any:
+    """How much a neighbour of that likeness counts, 0 to 1."""
     return np.clip((likeness - alike[0]) / alike[1], 0.0, 1.0)
 
 

