@@ -22,9 +22,10 @@ from orchestration_app.engine.orchestrating import baselines
 from orchestration_app.engine.orchestrating.environment import Environment, SimulatedWorld, by_network, read_tasks, walk
 from orchestration_app.engine.orchestrating.optimum import Optimum
 from orchestration_app.engine.orchestrating.policy import Orchestrator
+from orchestration_app.engine.orchestrating.rewards import reward_of
 from orchestration_app.engine.orchestrating.scorecard import convergence, values
 from orchestration_app.engine.orchestrating.support import DESK_SETTINGS, playbook, support_examples, support_pool
-from orchestration_app.engine.orchestrating.training import reward_of, train_policy
+from orchestration_app.engine.orchestrating.training import train_policy
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from orchestration_app.engine.train_orchestrator import Read, problem_of, read_by_router
 from training_app.engine.data import intervals

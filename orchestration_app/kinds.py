@@ -36,7 +36,7 @@ KINDS = (
         label=_("Orchestrator"),
         settings=OrchestratorConfig,
         config=OrchestratorConfig.from_mapping,
-        open_settings=("preset", "price", "learner", "max_steps", "seed", "baselines"),
+        open_settings=("preset", "price", "second", "learner", "max_steps", "seed", "baselines"),
         groups={
             "run": _("Run"),
             "reward": _("What an episode pays"),
@@ -55,7 +55,13 @@ KINDS = (
             "episodes",
             _("Episodes"),
         ),
-        listed={"reward": _("reward"), "success": _("success"), "cost": _("cost"), "steps": _("steps")},
+        listed={
+            "reward": _("reward"),
+            "success": _("success"),
+            "cost": _("cost"),
+            "seconds": _("seconds"),
+            "steps": _("steps"),
+        },
         constant="fixed_order",
         baselines={
             "random": _("anybody at random"),

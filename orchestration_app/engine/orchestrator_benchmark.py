@@ -28,8 +28,9 @@ from orchestration_app.engine.orchestrating.environment import (
     walk,
 )
 from orchestration_app.engine.orchestrating.policy import Orchestrator
+from orchestration_app.engine.orchestrating.rewards import reward_of
 from orchestration_app.engine.orchestrating.scorecard import convergence
-from orchestration_app.engine.orchestrating.training import reward_of, train_policy
+from orchestration_app.engine.orchestrating.training import train_policy
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from orchestration_app.engine.train_orchestrator import Read, problem_of, read_by_router
 from training_app.engine.data import metrics

@@ -70,6 +70,14 @@ class OrchestratorConfig(Settings):
         choices=("money", "tokens"),
         group="reward",
     )
+    second: float = setting(
+        0.01,
+        "What a second that agents take counts as, in the unit of cost: time is paid for at the same price. Of calls made beside each "
+        "other the longest counts; waiting for a person counts as nothing.",
+        low=0,
+        high=1_000,
+        group="reward",
+    )
     learner: str = setting(
         "reinforce",
         "reinforce: policy gradients with a learnt baseline; evolution: CMA-ES over the same small policy; imitation: recorded paths "

@@ -21,7 +21,7 @@ from agents_app.models import Pool
 from orchestration_app.backends import served
 from orchestration_app.engine.backends.choosing import Preference
 from orchestration_app.engine.orchestrating import state
-from orchestration_app.engine.orchestrating.rewards import Reward
+from orchestration_app.engine.orchestrating.rewards import Reward, reward_of
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from orchestration_app.episodes.policies import Answering, Decider
 from orchestration_app.models import UNDER_WAY, Episode, Step
@@ -250,8 +250,7 @@ def _reward(episode: Episode) -> Reward:
         config = OrchestratorConfig.from_mapping(settings_of_model or {})
     except ConfigError:  # of another version of Routerweb
         config = OrchestratorConfig()
-    price, success, failure = config.pays
-    return Reward(price, config.gamma, success, failure, config.reward_form, config.costs)  # type: ignore[arg-type]
+    return reward_of(config)
 
 
 def prune() -> int:

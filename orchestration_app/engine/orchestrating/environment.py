@@ -233,6 +233,10 @@ class Walk:
     def money(self) -> float:
         return sum(call.cost for call in self.calls)
 
+    @property
+    def seconds(self) -> float:
+        return sum(call.latency for call in self.calls)
+
 
 #: Chooses in B states at once: (states, own [B, A, F], shared [B, G], last [B], allowed [B, A + 1]) to (actions [B], probabilities
 #: [B]).

@@ -3,11 +3,11 @@
 What an orchestrator knows of the hidden state is the belief b, P(h | task's kind, calls and outputs so far). With γ = 1 and costs
 counted once,
 
-    V(b, t) = max( Σ_h b(h) r(h),   max_a  -λ c_a + Σ_o P(o | b, a) V(b_o, t + 1) )
+    V(b, t) = max( Σ_h b(h) r(h),   max_a  -λ (c_a + σ s) + Σ_o P(o | b, a) V(b_o, t + 1) )
     P(o | b, a) = Σ_h Σ_h' b(h) D[a, h, o, h']        b_o(h') = Σ_h b(h) D[a, h, o, h'] / P(o | b, a)
 
-exactly, since a finite episode reaches finitely many beliefs (Smallwood and Sondik 1973). The value of a fixed path, whatever the
-outputs, is the same sum without the choice.
+with s the seconds of a call, exactly, since a finite episode reaches finitely many beliefs (Smallwood and Sondik 1973). The value of
+a fixed path, whatever the outputs, is the same sum without the choice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRAIN = 9  # decimals in which two beliefs are the same
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is to be expected of an episode: reward r - λ cost, success from 0 to 1, cost, and steps."""
+    """What is to be expected of an episode: reward r - λ (cost + σ seconds), success from 0 to 1, cost, and steps."""
 
     reward: float
     success: float
@@ -68,14 +68,15 @@ class Optimum:
         action = -1
         if step < (self.max_steps or pool.max_steps):
             for a, cost in enumerate(pool.costs.tolist()):
-                if best.reward >= pay.success - pay.price * cost:
+                taken = pay.price * (cost + pay.second * pool.latency)
+                if best.reward >= pay.success - taken:
                     continue  # not even certain success would pay for the call
                 joint = np.einsum("h,hok->ok", belief, pool.dynamics[a])  # (O, H)
                 chances = joint.sum(axis=1)
                 seen = np.flatnonzero(chances > 1e-12)
                 parts = [self.from_belief(joint[o] / chances[o], step + 1)[1] for o in seen.tolist()]
                 after = _mean(parts, chances[seen] / chances[seen].sum())
-                reward = after.reward - pay.price * cost
+                reward = after.reward - taken
                 if reward > best.reward + 1e-12:
                     best = Expected(reward, after.success, after.cost + cost, after.steps + 1)
                     action = a
@@ -89,7 +90,8 @@ def fixed_path(pool: SimulatedPool, path: Sequence[int], belief: Floats, reward:
         belief = np.einsum("h,hok->k", belief, pool.dynamics[a])
     success = float(belief @ pool.right)
     cost = float(pool.costs[list(path)].sum())
-    paid = reward.failure + (reward.success - reward.failure) * success - reward.price * cost
+    taken = reward.price * (cost + reward.second * pool.latency * len(path))
+    paid = reward.failure + (reward.success - reward.failure) * success - taken
     return Expected(paid, success, cost, float(len(path)))
 
 

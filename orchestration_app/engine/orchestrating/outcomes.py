@@ -48,7 +48,7 @@ RIDGE, SURE = 2.0, 4.0
 @dataclass(frozen=True, slots=True)
 class SetLog:
     """N judged episodes as sets: log_odds float32[N, A] and the one-shot set bool[N, A] of each task, whom it called bool[N, A], and
-    float64[N] the probability of that, how good it was, its cost and the weight of its judge."""
+    float64[N] the probability of that, how good it was, its cost as the reward counts it and the weight of its judge."""
 
     texts: tuple[str, ...]
     log_odds: FloatArray
@@ -74,7 +74,7 @@ class OutcomeModel:
         return sigmoid(_features(log_odds, sets) @ self.weights)
 
 
-def read(orchestrator: Orchestrator, logged: Sequence[KeptEpisode]) -> SetLog:
+def read(orchestrator: Orchestrator, logged: Sequence[KeptEpisode], reward: Reward) -> SetLog:
     """The judged episodes whose agents the orchestrator knows and whose probability is that of a set: at most one decision was
     drawn."""
     place = {identifier: a for a, identifier in enumerate(orchestrator.ids)}
@@ -91,7 +91,7 @@ def read(orchestrator: Orchestrator, logged: Sequence[KeptEpisode]) -> SetLog:
         tasks.texts, tasks.log_odds, np.asarray(tasks.one_shot, np.bool_), called,
         np.array([float(np.prod([step.propensity for step in one.steps])) for one in usable]),
         np.array([one.score for one in usable]),
-        np.array([sum(call.cost for step in one.steps for call in step.calls) for one in usable]),
+        np.array([sum(reward.cost(step.calls) for step in one.steps) for one in usable]),
         np.array([one.weight for one in usable]),
     )  # fmt: skip
 
@@ -118,26 +118,26 @@ def _features(log_odds: FloatArray, sets: BoolArray) -> Floats:
 @dataclass(frozen=True)
 class OutcomeWorld:
     """Recorded outputs, scored by m in place of labels, less FURTHER for each agent that sets it apart from the one-shot set; a call
-    costs what calls of its agent cost on the log."""
+    costs and takes what calls of its agent do on the log, `usual` by agent."""
 
     recorded: RecordedWorld
     model: OutcomeModel
     log_odds: Mapping[str, FloatArray]
     one_shot: Mapping[str, BoolArray]
-    costs: Mapping[int, float]
+    usual: Mapping[int, Call]
 
     @classmethod
     def of(
         cls, orchestrator: Orchestrator, logged: Sequence[KeptEpisode], paths: Sequence[RecordedPath], texts: Sequence[str]
     ) -> OutcomeWorld:  # fmt: skip
         """The world of the logged tasks, of `texts`, and of `paths` that say more of what agents answer."""
-        log = read(orchestrator, logged)
-        spent: dict[int, list[float]] = {}
+        log = read(orchestrator, logged, Reward())
+        made: dict[int, list[Call]] = {}
         path_of_task = {path.task: path for path in paths}
         for one in logged:
             calls = tuple(call for step in one.steps for call in step.calls)
             for call in calls:
-                spent.setdefault(call.agent, []).append(call.cost)
+                made.setdefault(call.agent, []).append(call)
             path_of_task.setdefault(one.task, RecordedPath(one.task, frozenset(), calls, one.score, ordered=True))
         for text in texts:
             path_of_task.setdefault(text, RecordedPath(text, frozenset(), ()))
@@ -146,15 +146,20 @@ class OutcomeWorld:
             RecordedWorld.of(orchestrator.agents, list(path_of_task.values())), fit(log),
             dict(zip(tasks.texts, tasks.log_odds, strict=True)),
             dict(zip(tasks.texts, np.asarray(tasks.one_shot, np.bool_), strict=True)),
-            {agent: float(np.mean(costs)) for agent, costs in spent.items()},
+            {agent: _usual(calls) for agent, calls in made.items()},
         )  # fmt: skip
+
+    def spent(self, reward: Reward) -> Floats:
+        """What a call of each agent costs as the reward counts it, time among it, float64[A]."""
+        calls = [self.usual.get(agent.id, Call(agent.id, "", cost=agent.cost)) for agent in self.agents]
+        return np.array([reward.cost((call,)) for call in calls])
 
     def paths(self, texts: Sequence[str], reward: Reward) -> list[RecordedPath]:
         """For each text the set that is worth most to call, of the one-shot set and those with one agent more or less, as a path to
         imitate, in any order."""
         log_odds = np.stack([self.log_odds[text] for text in texts])
         one_shot = np.stack([self.one_shot[text] for text in texts])
-        spent = np.array([self.costs.get(agent.id, agent.cost) for agent in self.agents])
+        spent = self.spent(reward)
         options = [one_shot, *(one_shot ^ (np.arange(len(spent)) == place) for place in range(len(spent)))]
         worth = [
             reward.total(sets @ spent, self.model.expected(log_odds, sets) - (FURTHER if place else 0.0))
@@ -173,14 +178,22 @@ class OutcomeWorld:
 
     def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
         answer = self.recorded.call(task, calls, agent)
-        own = next((one.cost for one in self.agents if one.id == agent), 1.0)
-        return replace(answer, cost=self.costs.get(agent, own))
+        own = self.usual.get(agent)
+        if own is None:
+            return replace(answer, cost=next((one.cost for one in self.agents if one.id == agent), 1.0))
+        return replace(answer, cost=own.cost, tokens=own.tokens, latency=own.latency)
 
     def score(self, task: str, calls: Sequence[Call]) -> float:
         called = {call.agent for call in calls}
         sets = np.array([[agent.id in called for agent in self.agents]])
         score = float(self.model.expected(self.log_odds[task][None, :], sets)[0])
         return max(score - FURTHER * int((sets[0] != self.one_shot[task]).sum()), 0.0)
+
+
+def _usual(calls: Sequence[Call]) -> Call:
+    """What calls of one agent cost and take in the mean."""
+    cost, tokens, latency = np.mean([(call.cost, call.tokens, call.latency) for call in calls], axis=0).tolist()
+    return Call(calls[0].agent, "", cost=cost, tokens=round(tokens), latency=latency)
 
 
 def say_more(log: SetLog, by_labels: Floats) -> bool:

@@ -19,7 +19,7 @@ from orchestration_app.engine.orchestrating.environment import (
 from orchestration_app.engine.orchestrating.optimum import Optimum
 from training_app.engine.data import intervals
 
-MEASURES = ("reward", "success", "score", "cost", "steps")
+MEASURES = ("reward", "success", "score", "cost", "seconds", "steps")
 
 
 def scorecard(
@@ -34,8 +34,9 @@ def scorecard(
     """Everything measured on the tasks of `measured`; JSON-able. Baselines learn on `train`, and are left out
     without it; `others` come beside them. `llm` walks `llm_tasks` of the tasks, drawn at random, and is compared on those.
 
-    `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once), success (a
-    whole score), score (0 to 1), cost in the pool's currency, steps (calls). `baselines` have the same, and the paired interval of
+    `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once, time
+    among them), success (a whole score), score (0 to 1), cost in the pool's currency, seconds that its calls took one after another,
+    steps (calls). `baselines` have the same, and the paired interval of
     the policy's lead as `difference`. `utilisation` is each agent's share of all calls and the share of episodes that call it.
     """
     agents = [agent.id for agent in measured.orchestrator.agents]
@@ -86,6 +87,7 @@ def values(environment: Environment, walks: Sequence[Walk]) -> dict[str, np.ndar
         "success": np.array([float(w.score >= 1 - 1e-9) for w in walks]),
         "score": np.array([w.score for w in walks]),
         "cost": np.array([w.money for w in walks]),
+        "seconds": np.array([w.seconds for w in walks]),
         "steps": np.array([float(len(w.calls)) for w in walks]),
     }
 
@@ -100,7 +102,7 @@ def figures(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
 
 def lead(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """By how much the first is above the second on the same tasks, with paired 95% intervals."""
-    return {m: intervals.spread(ours[m] - theirs[m]).plain() for m in ("reward", "success", "cost", "steps")}
+    return {m: intervals.spread(ours[m] - theirs[m]).plain() for m in ("reward", "success", "cost", "seconds", "steps")}
 
 
 def utilisation(walks: Sequence[Walk], agents: Sequence[int]) -> list[dict[str, float]]:

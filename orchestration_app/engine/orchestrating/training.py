@@ -30,7 +30,7 @@ from orchestration_app.engine.orchestrating.environment import (
 from orchestration_app.engine.orchestrating.logs import KeptEpisode, walked
 from orchestration_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
 from orchestration_app.engine.orchestrating.reading import Outputs, Reader, fitted_projection
-from orchestration_app.engine.orchestrating.rewards import Reward
+from orchestration_app.engine.orchestrating.rewards import reward_of
 from orchestration_app.engine.orchestrating.scorecard import scorecard
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.data import intervals
@@ -65,20 +65,6 @@ class Problem:
     router: Artifact | None = None
     log_odds: FloatArray | None = None
     logged: tuple[KeptEpisode, ...] = ()
-
-
-def reward_of(config: OrchestratorConfig) -> Reward:
-    """The reward that the settings describe."""
-    price, success, failure = config.pays
-    form, costs = config.reward_form, config.costs
-    return Reward(
-        price,
-        config.gamma,
-        success,
-        failure,
-        "paper" if form == "paper" else "flat",
-        "tokens" if costs == "tokens" else "money",
-    )
 
 
 def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageModel | None = None) -> Iterator[Progress]:
@@ -203,7 +189,7 @@ def _outcome_world(
     """The world that judged episodes score, where they tell more of how episodes end than labels do."""
     if not config.logs or not isinstance(problem.world, RecordedWorld) or len(problem.logged) < outcomes.LEAST:
         return None
-    log = outcomes.read(orchestrator, problem.logged)
+    log = outcomes.read(orchestrator, problem.logged, reward_of(config))
     required = {task: path.required for task, path in problem.world.paths.items()}
     scores = [
         f1(frozenset(np.array(orchestrator.ids)[called].tolist()), required[text]) if text in required else np.nan
@@ -222,22 +208,22 @@ def _outcome_world(
 def _on_the_log(problem: Problem, environment: Environment, kept: Kept) -> dict[str, Any]:
     """What the kept network would have earned on the judged episodes, {} where there are too few. One that would have earned less than
     the one-shot set is given up for it."""
-    orchestrator, world = environment.orchestrator, environment.world
+    orchestrator, world, reward = environment.orchestrator, environment.world, environment.reward
     if len(problem.logged) < outcomes.LEAST or problem.router is None:
         return {}
-    log = outcomes.read(orchestrator, problem.logged)
+    log = outcomes.read(orchestrator, problem.logged, reward)
     if len(log) < outcomes.LEAST:
         return {}
     if not isinstance(world, outcomes.OutcomeWorld):
         paths = list(world.paths.values()) if isinstance(world, RecordedWorld) else []
         world = outcomes.OutcomeWorld.of(orchestrator, problem.logged, paths, ())
     own = replace(environment, tasks=read_tasks(orchestrator, log.texts), world=world)
-    costs = np.array([world.costs.get(agent.id, agent.cost) for agent in orchestrator.agents])
+    costs = world.spent(reward)
 
     def figures() -> dict[str, Any]:
         walks = walk(own, by_network(kept.network, None), range(len(own)), keep=False)
         sets = np.array([[agent in {call.agent for call in one.calls} for agent in orchestrator.ids] for one in walks])
-        return outcomes.off_policy(log, sets, environment.reward, costs)
+        return outcomes.off_policy(log, sets, reward, costs)
 
     measured = figures()
     if measured.get("difference", {}).get("mean", 0.0) < 0:

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from orchestration_app.engine.orchestrating import loop, outcomes
+from orchestration_app.engine.orchestrating.environment import RecordedPath, RecordedWorld
 from orchestration_app.engine.orchestrating.one_shot import OneShot
+from orchestration_app.engine.orchestrating.rewards import Reward
+from orchestration_app.engine.orchestrating.state import Call
 from orchestration_app.engine.orchestrating.turns import Result
 from tests.orchestration_app.engine.orchestrating import misleading
 from training_app.engine.data.examples import Agent
@@ -43,6 +46,25 @@ def test_what_nobody_tried_is_not_estimable() -> None:
     assert "difference" not in outcomes.off_policy(certain, other, misleading.REWARD, misleading.COSTS)
     same = outcomes.off_policy(certain, log.one_shot, misleading.REWARD, misleading.COSTS)
     assert same["difference"]["mean"] == 0
+
+
+def test_a_slow_agent_that_helps_no_more_is_left_out_where_time_is_paid_for() -> None:
+    """Both do as well with and without the second agent, which costs nothing and takes a minute."""
+    agents = (Agent(0, "Quick", cost=0.0), Agent(1, "Slow", cost=0.0))
+    usual = {0: Call(0, latency=1.0), 1: Call(1, latency=60.0)}
+    model = outcomes.OutcomeModel(np.array([3.0, 0, 0.2, 0, 0, 0, 0]))
+    world = outcomes.OutcomeWorld(
+        RecordedWorld.of(agents, [RecordedPath("task", frozenset(), ())]),
+        model,
+        {"task": np.ones(2, np.float32)},
+        {"task": np.array([True, True])},
+        usual,
+    )
+    assert world.spent(Reward(second=0.01)).tolist() == pytest.approx([0.01, 0.6])
+    assert world.call("task", (), 1).latency == 60.0
+    patient, hurried = (world.paths(["task"], Reward(second=second))[0] for second in (0.0, 0.1))
+    assert patient.required == {0, 1}
+    assert hurried.required == {0}
 
 
 def test_a_one_shot_episode_has_one_agent_more_or_less_and_says_how_likely_that_was() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orchestration_app.engine.orchestrating.rewards import Reward
+from orchestration_app.engine.orchestrating.rewards import Reward, reward_of
 from orchestration_app.engine.orchestrating.state import Call
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.settings import ConfigError
@@ -36,6 +36,19 @@ def test_cost_is_money_or_thousands_of_tokens() -> None:
     calls = [Call(1, "a", cost=0.4, tokens=1500), Call(2, "b", cost=0.1, tokens=500)]
     assert Reward().cost(calls) == pytest.approx(0.5)
     assert Reward(costs="tokens").cost(calls) == pytest.approx(2.0)
+
+
+def test_time_is_paid_for_as_cost_is_and_calls_beside_each_other_take_as_long_as_the_longest() -> None:
+    calls = [Call(1, "a", cost=0.4, latency=2.0), Call(2, "b", cost=0.1, latency=5.0)]
+    patient, hurried = Reward(second=0.0), Reward(second=0.02)
+    assert patient.cost(calls) == pytest.approx(0.5)
+    assert hurried.cost(calls) == pytest.approx(0.6)
+    assert sum(hurried.cost([call]) for call in calls) == pytest.approx(0.64)
+    assert hurried.cost([]) == 0.0
+    assert hurried.total(hurried.cost(calls), 1.0) == pytest.approx(1.0 - 0.1 * 0.6)
+    assert reward_of(OrchestratorConfig.from_mapping({"second": "0.5", "preset": "money"})) == Reward(
+        0.5, 0.99, 1.0, -2.0, "flat", "money", 0.5
+    )
 
 
 def test_presets_and_settings_that_mean_nothing() -> None:
