@@ -102,7 +102,7 @@ lock: .venv-audit/.installed ## Write requirements.lock and requirements-gpu.loc
 
 litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
 
-adapters: .venv-adapters/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
+adapters: .venv-adapters/.installed .venv-crewai/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
 
 clients: .venv-clients/.installed .node-clients/.installed ## What makes clients of the API's description, in Python and TypeScript: then the tests call a server with them
 
@@ -166,8 +166,14 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 
 .venv-adapters/.installed: tests/client/adapters/requirements.txt
 	@$(PYTHON) -m venv .venv-adapters
-	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex and AG2"
+	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex, AG2, Google's ADK and Microsoft's Agent Framework"
 	@.venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
+	@touch $@
+
+.venv-crewai/.installed: tests/client/adapters/crewai.txt
+	@$(PYTHON) -m venv .venv-crewai
+	@echo "Installing CrewAI"
+	@.venv-crewai/bin/python -m pip install --progress-bar off -r tests/client/adapters/crewai.txt | $(PROGRESS)
 	@touch $@
 
 .venv-clients/.installed: tests/generated_clients/requirements.txt

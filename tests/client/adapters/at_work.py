@@ -23,17 +23,21 @@ from routerweb_client import Client
 KEYS = ("billing", "shipping", "legal")
 ABSENT = 77
 asked: list[dict[str, Any]] = []
+reports: list[dict[str, Any]] = []
 
 
 def answer(request: httpx.Request) -> httpx.Response:
     body = json.loads(request.content)
+    if request.url.path.endswith("/outcomes/"):
+        reports.append(body)
+        return httpx.Response(200, json={})
     asked.append(body)
     text = body.get("query") or body["messages"][-1]["content"]
     agents = [number for number, key in enumerate(KEYS) if key in text and key in body["only"]]
     told = {
         "agents": agents, "agent_names": [KEYS[n].title() for n in agents], "agent_keys": [KEYS[n] for n in agents],
         "abstained": False, "confidence": 0.9, "scores": {str(n): 0.9 for n in agents}, "stop_reason": "stop" if agents else "none",
-        "model": "support-1", "decision_id": "d", "not_covered": [],
+        "model": "support-1", "decision_id": f"d{len(asked)}", "not_covered": [],
     }  # fmt: skip
     return httpx.Response(200, json=told)
 
@@ -52,10 +56,17 @@ def away() -> Client:
     return Client("http://x", "k", transport=httpx.MockTransport(refuse), fallback=os.environ["EXPORTED_MODEL"])
 
 
-def raises(call: Any, *words: Any, **named: Any) -> bool:
+def outcomes() -> list[bool]:
+    """What was reported since this was last called."""
+    new = [one["success"] for one in reports]
+    reports.clear()
+    return new
+
+
+def raises(call: Any, *words: Any, kind: type[Exception] = ValueError, **named: Any) -> bool:
     try:
         call(*words, **named)
-    except ValueError:
+    except kind:
         return True
     return False
 
@@ -224,12 +235,201 @@ def ag2() -> None:
     assert speakers(REFUND, away()) == ["user", "Billing"]
 
 
+def google_adk() -> None:
+    """A runner whose root agent routes: each sub-agent that is needed speaks, one after another."""
+    from google.adk.agents import BaseAgent
+    from google.adk.events import Event
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from routerweb_client.adapters.google_adk import RouterAgent
+
+    class Expert(BaseAgent):
+        async def _run_async_impl(self, ctx: Any) -> Any:
+            if "explode" in (ctx.user_content.parts[0].text or ""):
+                raise RuntimeError("it broke")
+            part = types.Part(text=f"{self.name} here")
+            yield Event(
+                author=self.name, invocation_id=ctx.invocation_id, content=types.Content(role="model", parts=[part])
+            )
+
+    async def said(*texts: str, client: Client = CLIENT, otherwise: str = "talk") -> list[str]:
+        experts = [Expert(name=name) for name in ("billing_desk", "shipping", "legal", "talk")]
+        root = RouterAgent(
+            name="router", client=client, keys={"billing_desk": "billing"}, otherwise=otherwise, sub_agents=experts
+        )
+        runner = InMemoryRunner(agent=root, app_name="app")
+        session = await runner.session_service.create_session(app_name="app", user_id="u")
+        answers: list[str] = []
+        for text in texts:
+            content = types.Content(role="user", parts=[types.Part(text=text)])
+            async for event in runner.run_async(user_id="u", session_id=session.id, new_message=content):
+                answers += [part.text for part in (event.content.parts if event.content else [])]
+        return answers
+
+    assert asyncio.run(said("billing and shipping")) == ["billing_desk here", "shipping here"]
+    assert outcomes() == [True]
+    assert asyncio.run(said("hello", "legal")) == ["talk here", "legal here"]
+    assert [message["role"] for message in asked[-1]["messages"]] == ["user", "assistant", "user"]
+    assert set(asked[-1]["only"]) == {"billing", "shipping", "legal"}
+    assert outcomes() == [True, True]
+    assert raises(lambda: asyncio.run(said("legal, explode")), kind=RuntimeError)
+    assert outcomes() == [False]
+    assert asyncio.run(said(REFUND, client=away())) == ["billing_desk here"]
+    assert outcomes() == []
+
+
+def agent_framework() -> None:
+    """Agents whose chat client is scripted, alone and in a workflow."""
+    from agent_framework import (
+        Agent,
+        BaseChatClient,
+        ChatResponse,
+        ChatResponseUpdate,
+        Content,
+        Message,
+        ResponseStream,
+        WorkflowBuilder,
+    )
+
+    from routerweb_client.adapters.agent_framework import RouterAgent
+
+    class Scripted(BaseChatClient):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.named = name
+
+        def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **_given: Any) -> Any:
+            async def whole() -> ChatResponse:
+                if "explode" in messages[-1].text:
+                    raise RuntimeError("it broke")
+                return ChatResponse(messages=[Message(role="assistant", contents=[f"{self.named} here"])])
+
+            async def parts() -> Any:
+                yield ChatResponseUpdate(role="assistant", contents=[Content.from_text(f"{self.named} here")])
+
+            return ResponseStream(parts(), finalizer=ChatResponse.from_updates) if stream else whole()
+
+    experts = {key: Agent(client=Scripted(key), name=key) for key in KEYS}
+    talk = Agent(client=Scripted("talk"), name="talk")
+    router = RouterAgent(CLIENT, experts, otherwise=talk)
+
+    def said(query: Any, agent: Any = router) -> list[str]:
+        return [message.text for message in asyncio.run(agent.run(query)).messages]
+
+    assert said("billing and shipping") == ["billing here", "shipping here"]
+    assert outcomes() == [True]
+    assert said("hello") == ["talk here"]
+    talked = [("user", "hello"), ("assistant", "Yes?"), ("user", "legal")]
+    assert said([Message(role=role, contents=[text]) for role, text in talked]) == ["legal here"]
+    assert [message["role"] for message in asked[-1]["messages"]] == ["user", "assistant", "user"]
+    outcomes()
+
+    async def streamed() -> str:
+        return "".join([update.text async for update in router.run("shipping", stream=True)])
+
+    assert asyncio.run(streamed()) == "shipping here"
+    assert outcomes() == [True]
+    workflow = WorkflowBuilder(start_executor=router).build()
+    events = asyncio.run(workflow.run("legal matter"))
+    assert "legal here" in str([str(output) for output in events.get_outputs()])
+    assert outcomes() == [True]
+    assert raises(said, "legal, explode", kind=Exception)
+    assert outcomes() == [False]
+    assert said(REFUND, RouterAgent(away(), experts)) == ["billing here"]
+    assert outcomes() == []
+
+
+def crewai() -> None:
+    """Crews whose model is scripted: one task for each agent that is needed."""
+    from crewai import Agent, BaseLLM
+
+    from routerweb_client.adapters.crewai import kickoff_by_router
+
+    class Scripted(BaseLLM):
+        def call(self, messages: Any, *_words: Any, **_named: Any) -> str:
+            if "explode" in str(messages):
+                raise RuntimeError("it broke")
+            return f"Thought: I now can give a great answer\nFinal Answer: {self.model} here"
+
+    def agent(name: str) -> Agent:
+        return Agent(role=name, goal="Help", backstory="Helps", llm=Scripted(model=name))
+
+    experts = {key: agent(key) for key in KEYS}
+
+    def said(query: Any, client: Client = CLIENT, **more: Any) -> list[str]:
+        output = kickoff_by_router(client, experts, query, **more)
+        return [] if output is None else [task.raw for task in output.tasks_output]
+
+    assert said("billing and shipping {curly}") == ["billing here", "shipping here"]
+    assert outcomes() == [True]
+    assert said("hello") == []
+    assert said("hello", otherwise=agent("talk")) == ["talk here"]
+    assert said([{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "legal"}]) == ["legal here"]
+    outcomes()
+    assert raises(said, "legal, explode", kind=Exception)
+    assert outcomes() == [False]
+    assert said(REFUND, away()) == ["billing here"]
+    assert outcomes() == []
+
+
+def litellm() -> None:
+    """A router of one model group whose deployments are the agents; nobody is at shipping's address."""
+    from litellm import Router, callbacks
+    from litellm.types.router import RoutingContext
+
+    from routerweb_client.adapters.litellm import RouterPlugin
+
+    models = {key: f"openai/{key}-agent" for key in KEYS}
+    nowhere = {"api_base": "http://127.0.0.1:9/v1", "max_retries": 0}
+    deployments = [
+        {"model_name": "support", "litellm_params": {"model": model, "api_key": "x", **how}}
+        for key, model in models.items()
+        for how in (nowhere if key == "shipping" else {"mock_response": f"{key} here"},)
+    ]
+    plugin = RouterPlugin(CLIENT, models)
+    callbacks.append(plugin)
+    router = Router(model_list=deployments, plugins=[plugin], num_retries=0)
+
+    async def said(text: str) -> Any:
+        try:
+            return (await router.acompletion("support", [{"role": "user", "content": text}])).choices[0].message.content
+        finally:
+            for _ in range(300):  # callbacks come when the answer is there already
+                if len(reports) < ("hello" not in text):
+                    await asyncio.sleep(0.1)
+
+    async def walk() -> None:  # in one event loop: LiteLLM keeps the callbacks that wait with it
+        for text, answer in (("billing", "billing here"), ("a legal matter", "legal here")):
+            assert await said(text) == answer
+            assert outcomes() == [True]
+        assert asked[-1]["only"] == list(KEYS)
+        await asyncio.gather(said("hello"), return_exceptions=True)  # whoever it goes to
+        assert outcomes() == []
+        (failed,) = await asyncio.gather(said("shipping"), return_exceptions=True)
+        assert isinstance(failed, Exception)
+        assert outcomes() == [False]
+        messages = [{"role": "user", "content": REFUND}]
+        context = RoutingContext(
+            raw_messages=messages, structured_messages=messages, candidate_models=list(models.values())
+        )
+        assert (await RouterPlugin(away(), models).run(context)).candidate_models == ["openai/billing-agent"]
+        hello = context.model_copy(update={"structured_messages": [{"role": "system", "content": "hello"}]})
+        assert (await plugin.run(hello)).candidate_models == list(models.values())
+
+    asyncio.run(walk())
+
+
 #: Each adapter, and the module without which there is nothing to try.
 FRAMEWORKS = {
     "langgraph": (langgraph, "langgraph.graph"),
     "openai_agents": (openai_agents, "agents"),
     "llama_index": (llama_index, "llama_index.core"),
     "ag2": (ag2, "autogen"),
+    "google_adk": (google_adk, "google.adk"),
+    "agent_framework": (agent_framework, "agent_framework"),
+    "crewai": (crewai, "crewai"),
+    "litellm": (litellm, "litellm"),
 }
 
 if __name__ == "__main__":

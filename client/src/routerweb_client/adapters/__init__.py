@@ -1,12 +1,18 @@
 """Routerweb inside other people's frameworks: a small file each, which alone needs that framework.
 
-What they share: a conversation as the API takes it, and who an answer names, by key.
+What they share: a conversation as the API takes it, who an answer names, by key, and the report of what became of an answer.
 """
 
+import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, TypeVar
 
-from routerweb_client.answers import Answer
+from routerweb_client.answers import Answer, RouterwebError
+from routerweb_client.clients import Client
+
+logger = logging.getLogger(__name__)
 
 Target = TypeVar("Target")
 
@@ -37,3 +43,37 @@ def conversation(messages: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:
 def chosen(answer: Answer, targets: Mapping[str, Target]) -> list[Target]:
     """The targets that an answer names, in its order; `targets` are by the agents' keys, those without one are left out."""
     return [targets[key] for key in answer.agent_keys if key in targets]
+
+
+def report(client: Client, answer: Answer, success: bool) -> None:
+    """Tell the server whether those whom an answer names did their work; nothing where an exported model answered. That the server is
+    away, or refuses the report, is logged: it does not stop whoever works."""
+    if answer.decision_id is None:
+        return
+    try:
+        client.report(answer.decision_id, success)
+    except RouterwebError as error:
+        logger.warning("The outcome of %s was not reported: %s", answer.decision_id, error)
+
+
+class reported:
+    """A block, `with` or `async with`, in which those work whom an answer names: its end is reported as a success, an exception that
+    leaves it as a failure. A block that is cancelled or left early reports nothing."""
+
+    def __init__(self, client: Client, answer: Answer) -> None:
+        self._client, self._answer = client, answer
+
+    def __enter__(self) -> None:
+        """Nothing happens yet."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None or issubclass(kind, Exception):
+            report(self._client, self._answer, kind is None)
+
+    async def __aenter__(self) -> None:
+        """Nothing happens yet."""
+
+    async def __aexit__(self, *error: Any) -> None:
+        await asyncio.to_thread(self.__exit__, *error)

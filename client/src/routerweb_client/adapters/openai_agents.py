@@ -25,13 +25,9 @@ SCHEMA: dict[str, Any] = {
 
 
 def handoff_by_router(
-    client: Client,
-    agents: Mapping[str, Agent[Any]],
-    *,
-    otherwise: Agent[Any] | None = None,
-    tool_name: str = "transfer_to_the_agent_in_charge",
-    **options: Unpack[RouteOptions],
-) -> Handoff[Any, Agent[Any]]:
+    client: Client, agents: Mapping[str, Agent[Any]], *, otherwise: Agent[Any] | None = None,
+    tool_name: str = "transfer_to_the_agent_in_charge", **options: Unpack[RouteOptions],
+) -> Handoff[Any, Agent[Any]]:  # fmt: skip
     """One hand-off for all of `agents`, which are by their keys; `otherwise` takes what needs none of them, else that is a ValueError,
     which the SDK tells the caller of the run."""
 
@@ -49,13 +45,9 @@ def handoff_by_router(
 
 
 def first_agent(
-    client: Client,
-    agents: Mapping[str, Agent[Any]],
-    query: Query,
-    *,
-    otherwise: Agent[Any] | None = None,
+    client: Client, agents: Mapping[str, Agent[Any]], query: Query, *, otherwise: Agent[Any] | None = None,
     **options: Unpack[RouteOptions],
-) -> Agent[Any]:
+) -> Agent[Any]:  # fmt: skip
     """Whom the router names first for a text, or a list of the SDK's input items. Raises ValueError, Refused and Unreachable."""
     if not isinstance(query, str):
         query = conversation((str(item.get("role", "tool")), item.get("content")) for item in query)
