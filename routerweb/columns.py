@@ -49,22 +49,6 @@ def _is_blank_text(field: "Field[Any, Any]") -> bool:
     return isinstance(field, models.CharField | models.TextField) and field.blank and not field.null
 
 
-def without_default(model: type[models.Model]) -> list[str]:
-    """The columns of a model that have a default in Django, or are filled in by it, and none in the database."""
-    return [
-        str(field)
-        for field in model._meta.local_concrete_fields
-        if not field.primary_key
-        and not field.has_db_default()
-        and (
-            field.has_default()
-            or _is_blank_text(field)
-            or getattr(field, "auto_now", False)
-            or getattr(field, "auto_now_add", False)
-        )
-    ]
-
-
 class AddDatabaseDefaults(Operation):
     """Give every column that the application has at this point its default in the database.
 

@@ -156,13 +156,3 @@ def days(model: type[models.Model]) -> str:
     """The column of a pool's privacy that says for how many days the model's rows are kept; "" where nothing does."""
     declared = getattr(model, "holds", None)
     return "" if declared is None else str(declared.days)
-
-
-def undeclared() -> list[str]:
-    """The columns that may hold words and declare nothing, as "app_label.Model.column"."""
-    return [
-        f"{model._meta.label}.{field.name}"
-        for model in tables()
-        for field in model._meta.concrete_fields
-        if needs_declaration(field) and not hasattr(field, "holds")
-    ]

@@ -182,11 +182,6 @@ def retry(upload: Import) -> bool:
     return bool(changed)
 
 
-def fail_dead_imports() -> int:
-    """Take imports away from processes that died; returns how many."""
-    return jobs.end_dead(Import, interrupted)
-
-
 def interrupted(upload: Import, still: "QuerySet[Import]") -> bool:
     """Hand an import whose process died to another worker where the file is in the database, RUN_RETRIES times; else it fails."""
     if upload.cancel_requested:
@@ -195,8 +190,3 @@ def interrupted(upload: Import, still: "QuerySet[Import]") -> bool:
     if upload.chunks.exists():
         return jobs.interrupted(upload, still, error)
     return bool(still.update(status=Import.Status.FAILED, error=error, finished_at=Now(), losses=F("losses") + 1))
-
-
-def enqueue_lost_imports() -> int:
-    """Hand imports to the workers again whose messages may be lost; returns how many."""
-    return jobs.deliver_again(jobs.kind_of(Import))

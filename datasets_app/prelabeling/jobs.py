@@ -181,11 +181,6 @@ def resume(job: PrelabelJob, *, now: bool = True) -> bool:
     return True
 
 
-def fail_dead_jobs() -> int:
-    """Take jobs away from workers that died; returns how many."""
-    return life.end_dead(PrelabelJob, interrupted)
-
-
 def interrupted(job: PrelabelJob, still: "QuerySet[PrelabelJob]") -> bool:
     """Put a job whose worker died back into the queue, RUN_RETRIES times; then it fails. One that was to stop stops."""
     wish = {"pause": Status.PAUSED, "cancel": Status.CANCELLED}.get(job.wish)
@@ -193,11 +188,6 @@ def interrupted(job: PrelabelJob, still: "QuerySet[PrelabelJob]") -> bool:
         return bool(still.update(status=wish, wish="", finished_at=Now(), attempt=None, losses=F("losses") + 1))
     reason = _("The worker died repeatedly. “Resume” asks only about queries without an answer.")
     return life.interrupted(job, still, reason)
-
-
-def enqueue_lost_jobs() -> int:
-    """Hand jobs to the workers again whose messages may be lost; returns how many."""
-    return life.deliver_again(life.kind_of(PrelabelJob))
 
 
 def counts(job: PrelabelJob) -> dict[str, int]:

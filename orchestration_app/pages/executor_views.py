@@ -17,7 +17,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent
 from agents_app.views.settings import draw
 from orchestration_app import answers, executors, prefilled, readiness
-from orchestration_app.episodes import checking, spending, trying
+from orchestration_app.episodes import checking, spending
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.judging import figures
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
@@ -185,7 +185,7 @@ def executor_try(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     task = request.POST.get("task", "").strip()[:LONGEST_TASK]
     more: dict[str, Any] = {"task": task}
     if task:
-        trial = trying.run(executor, task, f"try-{uuid.uuid4().hex}")
+        trial = checking.try_once(executor, task, f"try-{uuid.uuid4().hex}")
         more |= {"trial": trial, "failure": FAILURES.get(trial.outcome.kind, "") if trial.failed else ""}  # type: ignore[union-attr]
     else:
         more["task_error"] = _("Write a task first.")

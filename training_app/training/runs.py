@@ -271,11 +271,6 @@ def _write(run_id: int, attempt: uuid.UUID, /, **fields: Any) -> None:
 # ---------------------------------------------------------------------------------------------------- looked after by the reaper
 
 
-def end_dead_attempts() -> int:
-    """Take every running run away from a worker that died; the number of them."""
-    return jobs.end_dead(Run, interrupted)
-
-
 def interrupted(run: Run, still: QuerySet[Run]) -> bool:
     """Put a run whose worker died back into the queue, RUN_RETRIES times since a person launched it; then it fails."""
     seconds = settings.DEAD_AFTER_SECONDS

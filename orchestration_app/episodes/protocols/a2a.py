@@ -19,7 +19,6 @@ VERSIONS = ("1.0", "0.3")
 #: Between two looks at a task that works on, in seconds: the first, and the longest; each is twice the one before.
 FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
 METHOD_NOT_FOUND = -32601
-UNSUPPORTED_OPERATION = -32004
 
 
 class Dialect(NamedTuple):

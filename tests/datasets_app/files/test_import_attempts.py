@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from agents_app.background_work import jobs
+from agents_app.background_work import jobs, reaper
 from datasets_app.files import imports, storing
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query
 from tests.datasets_app.files.reading import counts, jsonl, read
@@ -130,15 +130,15 @@ def handed_on(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_dead_import_is_handed_to_another_worker(dataset: Dataset, handed_on: list[int]) -> None:
     upload = dead(dataset)
-    assert imports.fail_dead_imports() == 1
+    assert reaper.end_dead() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("queued", [upload.pk])
-    assert imports.fail_dead_imports() == 0
+    assert reaper.end_dead() == 0
 
 
 def test_one_that_dies_again_and_again_is_failed(dataset: Dataset, handed_on: list[int]) -> None:
     upload = dead(dataset, losses=settings.RUN_RETRIES)
-    assert imports.fail_dead_imports() == 1
+    assert reaper.end_dead() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("failed", [])
     assert "import the file again" in upload.error
@@ -148,20 +148,20 @@ def test_one_that_dies_again_and_again_is_failed(dataset: Dataset, handed_on: li
 
 def test_one_whose_message_was_lost_is_handed_over_again(dataset: Dataset, handed_on: list[int]) -> None:
     upload = queued(dataset, b"")
-    assert imports.enqueue_lost_imports() == 0
+    assert reaper.deliver_again() == 0
     Import.objects.update(created_at=timezone.now() - timedelta(minutes=2))
-    assert imports.enqueue_lost_imports() == 1
+    assert reaper.deliver_again() == 1
     assert handed_on == [upload.pk]
-    assert imports.enqueue_lost_imports() == 0, "it has another minute"
+    assert reaper.deliver_again() == 0, "it has another minute"
     assert imports.claim(upload.pk) is not None
     Import.objects.update(delivered_at=timezone.now() - timedelta(minutes=2))
-    assert imports.enqueue_lost_imports() == 0
+    assert reaper.deliver_again() == 0
 
 
 def test_a_dead_command_is_failed_as_its_file_is_not_in_the_database(dataset: Dataset, handed_on: list[int]) -> None:
     upload = dead(dataset)
     ImportChunk.objects.all().delete()
-    assert imports.fail_dead_imports() == 1
+    assert reaper.end_dead() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("failed", [])
     assert not imports.retry(upload)
@@ -169,11 +169,11 @@ def test_a_dead_command_is_failed_as_its_file_is_not_in_the_database(dataset: Da
 
 def test_a_dead_import_that_was_to_be_cancelled_is(dataset: Dataset, handed_on: list[int]) -> None:
     upload = dead(dataset, cancel_requested=True)
-    assert imports.fail_dead_imports() == 1
+    assert reaper.end_dead() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("cancelled", [])
 
 
 def test_a_living_import_is_left_alone(dataset: Dataset) -> None:
     assert imports.claim(queued(dataset, b"").pk) is not None
-    assert imports.fail_dead_imports() == 0
+    assert reaper.end_dead() == 0

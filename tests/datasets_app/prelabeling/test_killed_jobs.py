@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
+from agents_app.background_work import reaper
 from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import run as prelabel_run
@@ -53,7 +54,7 @@ def killed(pool, add_query, make, server, tmp_path):
             worker.wait()
         assert sum(server.charged.values()) < queries, "killed in the middle"
         silence(PrelabelJob.objects.all())
-        assert prelabel.fail_dead_jobs() == 1
+        assert reaper.end_dead() == 1
         return done(job)
 
     return run

@@ -10,6 +10,7 @@ from django.db import connections
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from agents_app.background_work import reaper
 from agents_app.outbound import guard
 from datasets_app.labels import labels, suggestions
 from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate, Query
@@ -210,9 +211,9 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing(texts, make, server):
 def test_a_dead_job_is_noticed(texts, make):
     job = make()
     prelabel.claim(job.pk)
-    assert prelabel.fail_dead_jobs() == 0
+    assert reaper.end_dead() == 0
     silence(PrelabelJob.objects.all())
-    assert prelabel.fail_dead_jobs() == 1
+    assert reaper.end_dead() == 1
     job.refresh_from_db()
     assert (job.status, job.losses) == ("queued", 1), "another worker goes on"
     assert done(job).status == "done"
@@ -223,7 +224,7 @@ def test_a_job_whose_workers_die_again_and_again_waits_for_a_person(texts, make,
     for _attempt in range(settings.RUN_RETRIES + 1):
         prelabel.claim(job.pk)
         silence(PrelabelJob.objects.all())
-        assert prelabel.fail_dead_jobs() == 1
+        assert reaper.end_dead() == 1
     job.refresh_from_db()
     assert job.status == "failed"
     assert prelabel.resume(job, now=False)
@@ -235,7 +236,7 @@ def test_a_dead_job_that_was_to_stop_stops(texts, make, wish, status):
     prelabel.claim(job.pk)
     assert getattr(prelabel, wish)(job)
     silence(PrelabelJob.objects.all())
-    assert prelabel.fail_dead_jobs() == 1
+    assert reaper.end_dead() == 1
     job.refresh_from_db()
     assert (job.status, job.wish) == (status, "")
 
@@ -243,7 +244,7 @@ def test_a_dead_job_that_was_to_stop_stops(texts, make, wish, status):
 def test_a_job_whose_message_was_lost_is_handed_over_again(texts, make, django_capture_on_commit_callbacks):
     def handed() -> int:
         with django_capture_on_commit_callbacks(execute=True):
-            return prelabel.enqueue_lost_jobs()
+            return reaper.deliver_again()
 
     job = make()
     with django_capture_on_commit_callbacks(execute=True):

@@ -18,7 +18,7 @@ from agents_app.models import AgentSource, Pool
 from agents_app.sources import catalog
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app import executors, prefilled
-from orchestration_app.episodes import trying
+from orchestration_app.episodes import checking
 from orchestration_app.episodes.calls import Failure, Reply
 from orchestration_app.episodes.protocols import a2a, mcp
 from orchestration_app.executors import ExecutorError
@@ -50,7 +50,7 @@ def servers_live_here(settings: Any) -> None:
 
 
 def tried(executor: Executor, task: str) -> Any:
-    return trying.run(executor, task, "a-key")
+    return checking.try_once(executor, task, "a-key")
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])

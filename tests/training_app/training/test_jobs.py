@@ -10,14 +10,11 @@ from django.utils import timezone
 from agents_app.background_work import jobs, reaper, work
 from agents_app.background_work.jobs import Job
 from agents_app.models import Pool
-from datasets_app.files import imports
 from datasets_app.models import Dataset, Import
 from datasets_app.prelabeling import jobs as prelabel
 from tests.at_once import at_once
 from tests.silence import silence
 from training_app.training import runs
-
-Ended = Callable[[], int]
 
 
 def a_run(pool: Pool) -> Job:
@@ -38,18 +35,18 @@ def a_prelabeling(pool: Pool) -> Job:
 
 
 KINDS = {
-    "run": (a_run, runs.end_dead_attempts),
-    "import": (an_import, imports.fail_dead_imports),
-    "pre-labeling": (a_prelabeling, prelabel.fail_dead_jobs),
-    "background job": (a_background_job, reaper.end_dead),
+    "run": a_run,
+    "import": an_import,
+    "pre-labeling": a_prelabeling,
+    "background job": a_background_job,
 }
-every_kind = pytest.mark.parametrize(("make", "end_dead"), KINDS.values(), ids=KINDS)
+every_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
 
 @every_kind
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_one_of_many_claims_it(labeled: Pool, make: Callable[[Pool], Job], end_dead: Ended) -> None:
+def test_one_of_many_claims_it(labeled: Pool, make: Callable[[Pool], Job]) -> None:
     job = make(labeled)
     tokens = [token for token in at_once(4, lambda _: jobs.claim(type(job), job.pk)) if token]
     assert len(tokens) == 1
@@ -62,7 +59,7 @@ def test_one_of_many_claims_it(labeled: Pool, make: Callable[[Pool], Job], end_d
 @every_kind
 @pytest.mark.both_databases
 def test_a_machine_whose_clock_is_wrong_ends_no_living_job(
-    labeled: Pool, make: Callable[[Pool], Job], end_dead: Ended, monkeypatch: pytest.MonkeyPatch
+    labeled: Pool, make: Callable[[Pool], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make(labeled)
     attempt = jobs.claim(type(job), job.pk)
@@ -70,21 +67,19 @@ def test_a_machine_whose_clock_is_wrong_ends_no_living_job(
     for hours in (-1, 1):
         monkeypatch.setattr("django.utils.timezone.now", lambda hours=hours: now + timedelta(hours=hours))
         jobs.beat(type(job), job.pk, attempt)
-        assert end_dead() == 0
+        assert reaper.end_dead() == 0
     job.refresh_from_db()
     assert job.attempt == attempt
 
 
 @every_kind
 @pytest.mark.both_databases
-def test_one_that_was_taken_for_dead_and_comes_back_writes_nothing(
-    labeled: Pool, make: Callable[[Pool], Job], end_dead: Ended
-) -> None:
+def test_one_that_was_taken_for_dead_and_comes_back_writes_nothing(labeled: Pool, make: Callable[[Pool], Job]) -> None:
     job = make(labeled)
     attempt = jobs.claim(type(job), job.pk)
     silence(type(job)._default_manager.all())
-    assert end_dead() == 1
-    assert end_dead() == 0
+    assert reaper.end_dead() == 1
+    assert reaper.end_dead() == 0
     job.refresh_from_db()
     assert (job.status != "running", job.losses) == (True, 1)
     with pytest.raises(jobs.AttemptLost), transaction.atomic():
@@ -93,16 +88,14 @@ def test_one_that_was_taken_for_dead_and_comes_back_writes_nothing(
 
 @every_kind
 @pytest.mark.both_databases
-def test_only_who_is_silent_after_its_row_could_be_written_is_dead(
-    labeled: Pool, make: Callable[[Pool], Job], end_dead: Ended
-) -> None:
+def test_only_who_is_silent_after_its_row_could_be_written_is_dead(labeled: Pool, make: Callable[[Pool], Job]) -> None:
     job = make(labeled)
     jobs.claim(type(job), job.pk)
     of_kind = type(job)._default_manager.all()
     silence(of_kind)
     of_kind.update(doubted_at=None)
-    assert end_dead() == 0, "its row is written first"
+    assert reaper.end_dead() == 0, "its row is written first"
     assert of_kind.get().doubted_at
-    assert end_dead() == 0, "and then it has a third of the time"
+    assert reaper.end_dead() == 0, "and then it has a third of the time"
     silence(of_kind)
-    assert end_dead() == 1
+    assert reaper.end_dead() == 1

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from agents_app.audit import Actor
-from agents_app.background_work import jobs
+from agents_app.background_work import jobs, reaper
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.at_once import at_once
@@ -120,7 +120,7 @@ def lost_by_cancelling(run: Run, ops: User) -> None:
 
 def lost_by_silence(run: Run, ops: User) -> None:
     silence(run)
-    assert runs.end_dead_attempts() == 1
+    assert reaper.end_dead() == 1
 
 
 def lost_for_good(run: Run, ops: User) -> None:
@@ -241,8 +241,8 @@ def test_a_silent_run_is_dead_and_a_lively_one_is_not(run: Run, snapshot: Snapsh
     runs.claim(run.pk)
     runs.claim(lively.pk)
     silence(run)
-    assert runs.end_dead_attempts() == 1
-    assert runs.end_dead_attempts() == 0
+    assert reaper.end_dead() == 1
+    assert reaper.end_dead() == 0
     states = dict(Run.objects.values_list("pk", "status"))
     assert states == {run.pk: "failed", lively.pk: "running", queued.pk: "queued"}
     run.refresh_from_db()
@@ -261,7 +261,7 @@ def test_a_run_whose_worker_died_goes_back_into_the_queue_a_few_times(
             assert attempt
             runs.report(run.pk, attempt, [], phase="policy", step=5, total=9, metrics={}, checkpoint=b"half way")
             silence(run)
-            assert runs.end_dead_attempts() == 1
+            assert reaper.end_dead() == 1
             run.refresh_from_db()
             found.append((run.status, run.losses, bool(run.error)))
     assert found == [("queued", 1, False), ("queued", 2, False), ("failed", 3, True)]
@@ -282,13 +282,13 @@ def test_a_run_whose_row_could_not_be_written_is_not_dead(run: Run) -> None:
     attempt = runs.claim(run.pk)
     assert attempt
     Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - SILENT)  # as after a full disk
-    assert runs.end_dead_attempts() == 0
+    assert reaper.end_dead() == 0
     run.refresh_from_db()
     assert run.doubted_at
     assert run.status == "running"
     jobs.beat(Run, run.pk, attempt)
     Run.objects.filter(pk=run.pk).update(doubted_at=timezone.now() - timedelta(seconds=15))
-    assert runs.end_dead_attempts() == 0
+    assert reaper.end_dead() == 0
     run.refresh_from_db()
     assert run.status == "running"
 
@@ -297,20 +297,20 @@ def test_silence_after_it_could_write_again_is_death(run: Run, settings) -> None
     settings.DEAD_AFTER_SECONDS = 30
     runs.claim(run.pk)
     Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - SILENT)
-    assert runs.end_dead_attempts() == 0
+    assert reaper.end_dead() == 0
     doubted = Run.objects.get(pk=run.pk).doubted_at
     assert doubted
     Run.objects.filter(pk=run.pk).update(doubted_at=doubted - timedelta(seconds=9))
-    assert runs.end_dead_attempts() == 0, "it has a third of the time to answer"
+    assert reaper.end_dead() == 0, "it has a third of the time to answer"
     Run.objects.filter(pk=run.pk).update(doubted_at=doubted - timedelta(seconds=11))
-    assert runs.end_dead_attempts() == 1
+    assert reaper.end_dead() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_reapers_one_ends_a_dead_attempt(run: Run) -> None:
     runs.claim(run.pk)
     silence(run)
-    assert sum(at_once(4, lambda _: runs.end_dead_attempts())) == 1
+    assert sum(at_once(4, lambda _: reaper.end_dead())) == 1
     assert RunEvent.objects.filter(run=run).count() == 1
     assert OrmQ.objects.count() == 1
 
@@ -326,7 +326,7 @@ def test_a_sign_of_life_in_the_last_moment_counts(run: Run, monkeypatch: pytest.
         return atomic()
 
     monkeypatch.setattr(runs.transaction, "atomic", after_a_sign_of_life)
-    assert runs.end_dead_attempts() == 0
+    assert reaper.end_dead() == 0
     run.refresh_from_db()
     assert run.status == "running"
 

@@ -14,6 +14,7 @@ from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ
 
 from agents_app import tasks as worker_tasks
+from agents_app.background_work import reaper
 from datasets_app.models import Query, Snapshot
 from tests.training_app.told import TrainError, progress, result
 from tests.waiting import until
@@ -201,7 +202,7 @@ def test_a_job_taken_for_dead_that_comes_back_writes_nothing(run: Run, training:
         Run.objects.filter(pk=run.pk).update(
             heartbeat_at=long_ago, doubted_at=long_ago + timedelta(minutes=1), losses=settings.RUN_RETRIES
         )
-        assert runs.end_dead_attempts() == 1
+        assert reaper.end_dead() == 1
 
     training.steps = [progress(), taken_for_dead, progress(step=10, message="late", result=result())]
     assert tasks.execute(run.pk) == "lost"
