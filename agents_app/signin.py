@@ -221,7 +221,7 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 def failure(request: HttpRequest, exception: Exception | None, *, cancelled: bool = False) -> HttpResponse:
     """The page for a walk to the provider and back that broke off; the log has the reason."""
     if cancelled:
-        reason = _("You stopped at %(provider)s. Nothing was changed.")
+        reason = _("You cancelled at %(provider)s. Nothing was changed.")
         return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME})
     log.warning("Sign-in through %s failed: %r", settings.OIDC_NAME, exception or "the state or the code is missing")
     reason = _(

@@ -33,7 +33,7 @@ def save(pool: Pool, rule: str, composer: Agent | None, *, actor: audit.Who) -> 
     if rule != AnswerRule.Rule.COMPOSER:
         composer = None
     elif composer is not None and not Executor.objects.filter(agent=composer, active=True).exists():
-        words = _("%(agent)s is not called yet: say first how it is.") % {"agent": composer.name}
+        words = _("%(agent)s has no executor yet: set first how it is called.") % {"agent": composer.name}
         raise AnswerRuleError(words, "composer")
     with transaction.atomic():
         kept, _new = AnswerRule.objects.update_or_create(pool=pool, defaults={"rule": rule, "composer": composer})

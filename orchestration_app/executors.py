@@ -138,7 +138,7 @@ def _check_options(executor: Executor) -> None:
         if name not in allowed:
             raise ExecutorError(_("There is no such option: %(name)s.") % {"name": name}, "options")
         if not isinstance(value, allowed[name]):
-            raise ExecutorError(_("This option has another form: %(name)s.") % {"name": name}, name)
+            raise ExecutorError(_("This option's value has the wrong form: %(name)s.") % {"name": name}, name)
         if value and name in CHOICES and value not in CHOICES[name]:
             raise ExecutorError(_("Choose one of: %(kinds)s.") % {"kinds": ", ".join(CHOICES[name])}, name)
     command = executor.options.get("command") or []
@@ -153,7 +153,7 @@ def _check_options(executor: Executor) -> None:
     for header, value in (executor.options.get("headers") or {}).items():
         fits = isinstance(value, str) and value.isascii() and value.isprintable()
         if not fits or not _HEADER.fullmatch(header):
-            raise ExecutorError(_("%(name)s is no header that HTTP can carry.") % {"name": header[:60]}, "headers")
+            raise ExecutorError(_("%(name)s is not a valid HTTP header.") % {"name": header[:60]}, "headers")
 
 
 def runs(command: list[str]) -> bool:

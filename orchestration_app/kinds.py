@@ -85,9 +85,9 @@ KINDS = (
         measure="fit",
         measured=_("fit (1 − Brier score)"),
         effect=Effect(
-            _("Within two seconds %(new)s says how well each backend will do at a query. Roll back undoes it."),
-            _("Within two seconds %(new)s says how well each backend will do at a query. Roll back undoes it."),
-            _("It says how well each backend will do at a query."),
+            _("Within two seconds, %(new)s will predict how well each backend answers a query. Roll back undoes it."),
+            _("Within two seconds, %(new)s will predict how well each backend answers a query. Roll back undoes it."),
+            _("It predicts how well each backend answers a query."),
             "settings_backends",
             _("Backends"),
         ),
@@ -96,7 +96,7 @@ KINDS = (
             "constant": _("the agent's mean success"),
             "by_backend": _("each backend's mean success"),
             "linear": _("the linear model alone"),
-            "neighbours": _("nearest neighbours, as many as validation likes best"),
+            "neighbours": _("nearest neighbours, their number chosen on validation"),
         },
     ),
 )

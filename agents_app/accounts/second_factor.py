@@ -46,8 +46,8 @@ class Adapter(DefaultMFAAdapter):
     error_messages = {
         **DefaultMFAAdapter.error_messages,
         "incorrect_code": gettext_lazy(
-            "This code is not right. Codes change every 30 seconds, and each works once: wait for the next one, and see "
-            "that the clock of your device is right."
+            "This code is wrong. Codes change every 30 seconds and work once: wait for the next one, and check that your "
+            "device's clock is right."
         ),
     }
 
@@ -129,7 +129,7 @@ class AskedFor:
         if not is_missing(request):
             return None
         if request.method not in ("GET", "HEAD"):
-            raise PermissionDenied(_("This site asks you for a second factor. Set it up first."))
+            raise PermissionDenied(_("This site requires a second factor. Set it up first."))
         return redirect(f"{reverse('second_factor_set_up')}?{urlencode({'next': request.get_full_path()})}")
 
 
@@ -168,7 +168,7 @@ def _fresh_codes(user: User) -> list[str]:
 def turn_off(user: User) -> None:
     """Ask this person for their password alone from now on. Raises SecondFactorError where the site asks them for more."""
     if is_asked_of(user):
-        raise SecondFactorError(_("This site requires a second factor of you, so you cannot turn it off."))
+        raise SecondFactorError(_("This site requires a second factor, so you cannot turn yours off."))
     with transaction.atomic():
         if Authenticator.objects.filter(user=user).delete()[0]:
             audit.record("person.second_factor_off", actor=user, target=user.get_username())

@@ -38,7 +38,7 @@ class Pool(models.Model):
         max_length=3,
         default="USD",
         validators=[RegexValidator(r"^[A-Z]{3}$", _("Three capital letters, such as USD."))],
-        help_text=_("Of every cost in this pool, by its three-letter code."),
+        help_text=_("The currency of all costs in this pool, as a three-letter code."),
     )
     four_eyes = models.BooleanField(
         _("promotions need a second person"),
@@ -129,7 +129,7 @@ class Agent(models.Model):
     unavailable_since = models.DateTimeField(_("unavailable since"), null=True, blank=True, editable=False)
     unavailable_why = models.CharField(_("why it is unavailable"), max_length=200, blank=True, editable=False)
     paused_by_check = models.BooleanField(
-        default=False, editable=False, help_text=_("Paused by its health check and will resume it.")
+        default=False, editable=False, help_text=_("Paused by its health check, which also resumes it.")
     )
     cold = models.CharField(
         _("routed before a model is trained on it"),

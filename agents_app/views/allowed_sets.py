@@ -90,7 +90,7 @@ def pool_allowed_sets(request: HttpRequest, slug: str) -> HttpResponse:
             if form is not None:
                 form.add_error(None, str(error))
         else:
-            messages.success(request, _("Saved. Every process obeys it within two seconds."))
+            messages.success(request, _("Saved. It applies everywhere within two seconds."))
             return redirect("settings_allowed_sets", slug)
     context = {"forms": built, "agents": agents, **_listed(pool, rules, agents)}
     return draw(

@@ -116,7 +116,7 @@ class AgentLiveForm(forms.Form):
     cold = forms.ChoiceField(
         label=_("Before a model is trained on it"),
         choices=Agent.Cold.choices,
-        help_text=_("Whether it is routed by its description until a model that was trained on it is promoted."),
+        help_text=_("If on, queries are routed to it by its description until a model trained on it is promoted."),
     )
 
 
@@ -173,7 +173,7 @@ class PoolDetailsForm(forms.Form):
         label=_("Currency"),
         required=False,
         max_length=3,
-        help_text=_("Of every cost in this pool, by its three-letter code."),
+        help_text=_("The currency of all costs in this pool, as a three-letter code."),
     )
 
 

@@ -38,7 +38,7 @@ class LlmForm(forms.ModelForm):
         model = LlmConnection
         fields = ("base_url", "own_network", "model", "price_in", "price_out")
         help_texts = {
-            "base_url": _("Any server of POST /chat/completions, for example https://api.openai.com/v1"),
+            "base_url": _("Any server with POST /chat/completions, for example https://api.openai.com/v1"),
             "model": _("As the server names it, for example gpt-4.1-mini or llama3.1"),
         }
 

@@ -127,7 +127,7 @@ def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         role = dict(ROLE_CHOICES).get(form.cleaned_data["role"])
-        message = _("%(person)s is now %(role)s.") if role else _("%(person)s has no role for all pools any more.")
+        message = _("%(person)s is now %(role)s.") if role else _("%(person)s no longer has a role in all pools.")
         messages.success(request, message % {"person": user.get_username(), "role": role})
     return redirect("people")
 
@@ -263,7 +263,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
             continue
         day = parameters.day(wanted[name])
         if day is None:
-            problems.append(_("“%(day)s” is not a day. Write it as 2026-01-31.") % {"day": wanted[name]})
+            problems.append(_("“%(day)s” is not a date. Write it as 2026-01-31.") % {"day": wanted[name]})
         else:
             start = datetime.combine(day + timedelta(days=days), datetime.min.time())
             entries = entries.filter(**{lookup: timezone.make_aware(start)})

@@ -206,8 +206,8 @@ class Reader:
             split = row.split or upload.split
             if split and query.split != split:
                 reason = _(
-                    "the same text but for case, punctuation and space is in the split “%(stays)s” already, and stays "
-                    "there; “%(split)s” was not taken"
+                    "the same text, apart from case, punctuation and space, is already in the split “%(stays)s” and stays "
+                    "there; “%(split)s” was ignored"
                 )
                 stays = {"stays": query.split, "split": split}
                 problems.append(self._problem(row, reason % stays, "split", rejected=False))
@@ -271,7 +271,7 @@ class Reader:
             slot = (query, source, author.pk if source == Label.Source.HUMAN and author else None)
             before = earlier.get(slot)
             if before is None and not asked_of:
-                reason = _("the pool has no active agent that the label could speak of")
+                reason = _("the pool has no active agent that the label could be about")
                 wrong.append(self._problem(row, reason, "required_agents", rejected=not is_new))
             elif before is None or (source == Label.Source.LLM and before[2] != self.upload.pk):
                 if before is not None and before[0] == required and before[4] == provenance.get("model"):
@@ -331,8 +331,8 @@ class Reader:
 
     def _gone(self, query: adding.StoredQuery) -> str:
         if query.erased:
-            return _("this query was erased for good; it is not read in again")
-        return _("this query was deleted; restore it on the Queries page before reading it in again")
+            return _("this query was erased permanently and is not imported again")
+        return _("this query was deleted; restore it on the Queries page before you import it again")
 
     def _conflict(self, needed: frozenset[int], before: "Before", person: User | None) -> str:
         required, _asked, upload, line, _model = before
@@ -341,7 +341,7 @@ class Reader:
         if upload == self.upload.pk:
             reason = _("duplicate with another label: line %(line)s of this file says “%(told)s”, which was kept")
         elif person is not None:
-            reason = _("%(person)s has said “%(told)s” of this query here, and that label stays")
+            reason = _("%(person)s labeled this query “%(told)s” here, and that label stays")
         else:
             reason = _(
                 "duplicate with another label: an earlier import (%(upload)s, line %(line)s) says “%(told)s”, and that "

@@ -38,7 +38,7 @@ def undo(upload: Import, actor: Who) -> Undone:
     """Take out all that an import brought: its labels, the queries that nobody has worked on since, people, agents and meanings of
     labels that it made, and the import itself. Raises UndoError for one that is not over."""
     if not upload.ended:
-        raise UndoError(_("This import is not over. Stop it first."))
+        raise UndoError(_("This import is still running. Stop it first."))
     pool = upload.dataset.pool
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)

@@ -34,9 +34,7 @@ class KeyUsed(Exception):
     def __init__(self, query_id: int | None) -> None:
         where = _("for query %(key)s") % {"key": query_id} if query_id is not None else _("by somebody else")
         super().__init__(
-            _(
-                "This submit's key has been used %(where)s already. Nothing was stored: send it again with a key of its own."
-            )
+            _("This submission's key was already used %(where)s. Nothing was stored: send it again with a new key.")
             % {"where": where}
         )
         self.query_id = query_id

@@ -95,7 +95,7 @@ class Migration(InitialMigration):
                 ('finished_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('file_name', models.CharField(max_length=255, verbose_name='file')),
                 ('format', models.CharField(choices=[('jsonl', 'JSONL'), ('csv', 'CSV'), ('txt', 'TXT'), ('json', 'JSON'), ('xlsx', 'Excel')], max_length=5, verbose_name='format')),
-                ('reading', models.JSONField(blank=True, default=dict, editable=False, help_text="How a file of somebody else's form is read; empty: one of ours.")),
+                ('reading', models.JSONField(blank=True, default=dict, editable=False, help_text="How a file in another tool's format is read; empty: our own format.")),
                 ('split', models.CharField(blank=True, choices=[('train', 'Train'), ('val', 'Validation'), ('test', 'Test')], default='', max_length=5, verbose_name='split')),
                 ('status', models.CharField(choices=[('choosing', 'Choosing columns'), ('queued', 'Queued'), ('running', 'Running'), ('done', 'Done'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='queued', max_length=9, verbose_name='status')),
                 ('cancel_requested', models.BooleanField(default=False, editable=False)),

@@ -29,7 +29,7 @@ class Import(Job):
         default=dict,
         blank=True,
         editable=False,
-        help_text=_("How a file of somebody else's form is read; empty: one of ours."),
+        help_text=_("How a file in another tool's format is read; empty: our own format."),
     )
     split = models.CharField(_("split"), max_length=5, choices=Split.choices, blank=True, default="")
     status = models.CharField(_("status"), max_length=9, choices=Status.choices, default=Status.QUEUED)

@@ -69,4 +69,4 @@ class CorrectionForm:
         state = Query.objects.values_list("state", flat=True).get(pk=self.label.query_id)
         if state == Query.State.GOLD:
             return _("Saved: gold now.")
-        return _("Saved as your label. Others say otherwise: a reviewer decides.")
+        return _("Saved as your label. Others labeled it differently: a reviewer decides.")

@@ -83,7 +83,7 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         if reading.shape or {"text", "messages"} & set(reading.columns):
             checked = checking.check(uploads.content(upload), reading, agents)
         else:
-            problem = _("Say which column holds the query's text.")
+            problem = _("Choose the column that holds the query's text.")
     except Unreadable as error:
         problem = str(error)
     values = _asked_about(checked, asked) if checked else []
@@ -225,7 +225,7 @@ def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:
     if not open_ones:
         return ""
     shown = ", ".join(f"“{value}”" for value in open_ones[:3])
-    return _("Say what %(values)s means, or leave the queries of all such labels unlabeled.") % {"values": shown}
+    return _("Choose what %(values)s means, or leave queries with such labels unlabeled.") % {"values": shown}
 
 
 def _begin(

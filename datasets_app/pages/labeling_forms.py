@@ -92,7 +92,7 @@ class PrelabelForm(forms.ModelForm):
             self.initial.update(price_in=known.price_in, price_out=known.price_out)
         self.fields["temperature"].widget.attrs |= {"min": 0, "max": 2, "step": "0.1"}
         self.fields["base_url"].help_text = _(
-            "Any server of POST /chat/completions. The stored key is sent to %(url)s only."
+            "Any server with POST /chat/completions. The stored key is sent to %(url)s only."
         ) % {"url": known.base_url}
 
     def main(self) -> list[Any]:

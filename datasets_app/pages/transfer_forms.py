@@ -125,7 +125,7 @@ class ColumnsForm(forms.Form):
     header = forms.BooleanField(label=gettext_lazy("The first row holds names"), required=False)
     keep = forms.BooleanField(label=gettext_lazy("Keep the other columns with each query"), required=False)
     empty = forms.ChoiceField(
-        label=gettext_lazy("An empty cell of labels means"),
+        label=gettext_lazy("An empty label cell means"),
         required=False,
         choices=(("unlabeled", gettext_lazy("not labeled yet")), ("none", gettext_lazy("none of these agents"))),
     )

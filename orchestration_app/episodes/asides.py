@@ -150,10 +150,10 @@ def _locked(key: UUID, call: int | None, kind: str) -> Step:
     rows = Step.objects.filter(episode=episode, status=Step.Status.WAITING).order_by("call")
     fitting = [row for row in rows if Aside.of(row.metadata).kind == kind and call in (None, row.call)]
     if episode.ended or not fitting:
-        raise AsideError(_("Nothing of this episode waits for that."), "not_waiting")
+        raise AsideError(_("Nothing in this episode waits for that."), "not_waiting")
     if len(fitting) > 1:
         calls = ", ".join(str(row.call) for row in fitting)
-        raise AsideError(_("Several calls wait: say which of %(calls)s.") % {"calls": calls}, "missing", "call")
+        raise AsideError(_("Several calls wait: choose one of %(calls)s.") % {"calls": calls}, "missing", "call")
     return fitting[0]
 
 

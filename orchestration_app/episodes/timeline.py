@@ -28,7 +28,7 @@ WORDS = {
     "most_says": _("an output points to it"), "cost": _("its cost"), "share": _("its cost by the budget left"),
     "last": _("it spoke last"),
     "steps": _("steps so far"), "left": _("steps left"), "spent": _("cost so far"), "budget": _("budget left"),
-    "begun": _("whether anybody was called"), "distinct": _("how many were called"), "expected": _("how many are still needed"),
+    "begun": _("whether any agent was called"), "distinct": _("how many were called"), "expected": _("how many are still needed"),
     "likeliest": _("the likeliest that is still needed"), "last_failed": _("the last call failed"),
     "last_empty": _("the last output was empty"), "length": _("how long the last output is"),
     "what the outputs say": _("what the outputs say"), "who answered last": _("who spoke last"),
@@ -57,9 +57,9 @@ class Card:
         if self.step.metadata.get("arguments") is not None and self.step.metadata.get("tool"):
             return gettext("Its tool %(tool)s was called.") % {"tool": self.step.metadata["tool"]}
         if self.together > 1:
-            return gettext("Called at the same time as others: none of them needs what another says.")
+            return gettext("Called at the same time as others: none of them needs another's output.")
         if self.why:
-            return gettext("Called most of all because: %(why)s.") % {"why": self.why[0][0]}
+            return gettext("Called mainly because: %(why)s.") % {"why": self.why[0][0]}
         return gettext("Called next.")
 
     @property

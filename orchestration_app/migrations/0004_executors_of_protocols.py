@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='executor',
             name='reads_others',
-            field=models.BooleanField(db_default=False, default=False, help_text="It is called after those that do not. Agents that do not need each other's output are called at the same time.", verbose_name='needs what other agents said'),
+            field=models.BooleanField(db_default=False, default=False, help_text="It is called after those that do not. Agents that do not need each other's output are called at the same time.", verbose_name="needs other agents' output"),
         ),
         migrations.AlterField(
             model_name='episode',

@@ -17,8 +17,8 @@ class Migration(migrations.Migration):
             name='EpisodeLearning',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('exploration', models.FloatField(db_default=0.0, default=0.0, help_text='Of the episodes that the set router decides, 0 to 0.1: one agent is added or left out. 0.02 tells enough in most pools.', validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(0.1)], verbose_name='share that is explored')),
-                ('judge_a_day', models.PositiveIntegerField(db_default=0, default=0, help_text='Half of them at random, half of those that the policy was least sure of. 0: none.', verbose_name='answers that the language model marks in a day')),
+                ('exploration', models.FloatField(db_default=0.0, default=0.0, help_text="Share of the set router's episodes, 0 to 0.1, in which one agent is added or left out. 0.02 is enough in most pools.", validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(0.1)], verbose_name='share that is explored')),
+                ('judge_a_day', models.PositiveIntegerField(db_default=0, default=0, help_text='Half are drawn at random, half are those that the policy was least sure of. 0: none.', verbose_name='answers that the language model marks in a day')),
                 ('judged_on', models.DateField(editable=False, null=True)),
                 ('judged', models.PositiveIntegerField(db_default=0, default=0, editable=False)),
                 ('pool', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='episode_learning', to='agents_app.pool')),

@@ -55,7 +55,7 @@ class Backend(models.Model):
     model = models.CharField(_("model"), max_length=200)
     active = models.BooleanField(_("active"), default=True)
     order = models.PositiveSmallIntegerField(
-        _("order"), default=0, help_text=_("Among equals, and where another failed: the lower first.")
+        _("order"), default=0, help_text=_("Among equals, and after a failure, the lowest comes first.")
     )
     price_in = models.FloatField(_("price of a million tokens in"), default=0.0, validators=NOT_NEGATIVE)
     price_out = models.FloatField(_("price of a million tokens out"), default=0.0, validators=NOT_NEGATIVE)
@@ -120,46 +120,44 @@ class BackendSettings(models.Model):
         null=True,
         blank=True,
         validators=NOT_NEGATIVE,
-        help_text=_(
-            "From four fifths of it on the cheapest backend is taken; once it is spent, none. Blank: no budget."
-        ),
+        help_text=_("From 80 % of it on, the cheapest backend is used; once it is spent, none. Blank: no budget."),
     )
     spread = models.BooleanField(
         _("spread the load"),
         default=False,
-        help_text=_("A backend that had far more than its share of the last assignments is taken less."),
+        help_text=_("A backend that recently got far more than its share is used less."),
     )
     exploration = models.FloatField(
         _("share that is explored"),
         default=0.0,
         validators=share(0.1),
-        help_text=_("Of the assignments, 0 to 0.1: any backend that may be taken, so that others are measured too."),
+        help_text=_(
+            "Share of the assignments, 0 to 0.1, that go to any allowed backend, so that others are measured too."
+        ),
     )
     pairs = models.BooleanField(
         _("count who works well after whom"),
         default=False,
-        help_text=_("In episodes: a backend that did well after the one that answered before is taken more."),
+        help_text=_("In episodes, a backend that did well after the previous one is used more."),
     )
     learner = models.CharField(
         _("learner"),
         max_length=8,
         blank=True,
         choices=Learner.choices,
-        help_text=_("Learns from reported calls and decides a share of the assignments. Blank: nobody learns."),
+        help_text=_("Learns from reported calls and decides a share of the assignments. Blank: no learner."),
     )
     learning_share = models.FloatField(
         _("share that the learner decides"),
         default=0.1,
         validators=share(0.5),
-        help_text=_("0 to 0.5: the others go by the direct estimate, and the learner is compared with them."),
+        help_text=_("0 to 0.5. The direct estimate decides the rest, and the learner is compared with it."),
     )
     learning_within = models.FloatField(
         _("at most so much below"),
         default=0.1,
         validators=share(1),
-        help_text=_(
-            "The learner takes no backend whose success is further below that of the direct estimate's choice."
-        ),
+        help_text=_("The learner uses no backend whose success is further below that of the direct estimate's choice."),
     )
     point = models.FloatField(
         _("quality at least"),

@@ -74,7 +74,7 @@ class Episode(Job):
     )
     judged_at = models.DateTimeField(null=True, blank=True, editable=False)
     comment = models.TextField(_("comment"), blank=True)
-    redacted = models.BooleanField(default=False, editable=False, help_text=_("What its pool redacts was taken out."))
+    redacted = models.BooleanField(default=False, editable=False, help_text=_("Without what its pool redacts."))
     holds = Holds(
         query=[task, messages],
         remark=[idempotency_key, task, messages, plan, answer, missing, comment],

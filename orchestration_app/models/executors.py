@@ -40,7 +40,7 @@ class Executor(models.Model):
     script = models.JSONField(_("script"), default=dict, blank=True)
     options = models.JSONField(_("options"), default=dict, blank=True)
     reads_others = models.BooleanField(
-        _("needs what other agents said"),
+        _("needs other agents' output"),
         default=False,
         help_text=_(
             "It is called after those that do not. Agents that do not need each other's output are called at the same time."
@@ -62,11 +62,11 @@ class Executor(models.Model):
         _("most that a call costs"), null=True, blank=True, help_text=_("Blank: the agent's cost.")
     )
     seconds = models.FloatField(_("seconds for a call"), default=30.0)
-    retries = models.PositiveSmallIntegerField(_("times a failed call is made again"), default=2)
+    retries = models.PositiveSmallIntegerField(_("retries of a failed call"), default=2)
     repeatable = models.BooleanField(
         _("may be called again"),
         default=False,
-        help_text=_("A call that nobody answered is made again under the same Idempotency-Key."),
+        help_text=_("A call without an answer is made again with the same Idempotency-Key."),
     )
     most_kb = models.PositiveIntegerField(_("largest answer in KiB"), default=1_024)
     at_once = models.PositiveIntegerField(_("calls at once"), default=0, help_text=_("0: no limit."))

@@ -20,13 +20,13 @@ class EpisodeLearning(models.Model):
         default=0.0,
         validators=[MinValueValidator(0.0), MaxValueValidator(MOST_EXPLORED)],
         help_text=_(
-            "Of the episodes that the set router decides, 0 to 0.1: one agent is added or left out. 0.02 tells enough in most pools."
+            "Share of the set router's episodes, 0 to 0.1, in which one agent is added or left out. 0.02 is enough in most pools."
         ),
     )
     judge_a_day = models.PositiveIntegerField(
         _("answers that the language model marks in a day"),
         default=0,
-        help_text=_("Half of them at random, half of those that the policy was least sure of. 0: none."),
+        help_text=_("Half are drawn at random, half are those that the policy was least sure of. 0: none."),
     )
     judged_on = models.DateField(null=True, editable=False)
     judged = models.PositiveIntegerField(default=0, editable=False)

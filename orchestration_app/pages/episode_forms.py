@@ -34,5 +34,5 @@ class EpisodeForm(forms.Form):
         required=False,
         min_value=1,
         max_value=MOST_PATHS,
-        help_text=_("Beside each other; the majority answers."),
+        help_text=_("Side by side; the majority answers."),
     )

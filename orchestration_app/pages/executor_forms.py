@@ -98,7 +98,7 @@ class ExecutorForm(forms.ModelForm):
     secret = forms.CharField(
         label=_("Key"), required=False, strip=True, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
-    forget = forms.BooleanField(label=_("Forget the key that is kept"), required=False)
+    forget = forms.BooleanField(label=_("Delete the stored key"), required=False)
     tools = JsonText(
         label=_("Tools"),
         required=False,
@@ -168,8 +168,10 @@ class ExecutorForm(forms.ModelForm):
             "price_in": _("Of a million tokens in, in the pool's currency."),
             "price_out": _("Of a million tokens out."),
             "most_tokens": _("Tokens of an answer at most. With the prices, they bound what a call may cost."),
-            "seconds": _("For one attempt, from the look-up of the name to the last byte."),
-            "retries": _("After a refusal for want of room, or no connection: with a wait that doubles."),
+            "seconds": _("For one attempt, from the DNS look-up to the last byte."),
+            "retries": _(
+                "After a rejection for lack of capacity, or without a connection; the wait doubles each time."
+            ),
             "most_kb": _("In KiB; a larger one is a failure."),
         }
         widgets = {"instruction": forms.Textarea(attrs={"rows": 6, "class": "ep-code"})}
@@ -194,7 +196,9 @@ class ExecutorForm(forms.ModelForm):
         if "secret" in self.fields:
             kept = bool(self.instance.secret)
             self.fields["secret"].help_text = (
-                _("One is kept. Enter another to replace it.") if kept else _("Kept encrypted, and never shown again.")
+                _("One is stored. Enter another to replace it.")
+                if kept
+                else _("Kept encrypted, and never shown again.")
             )
             if not kept or kind == Kind.WEBHOOK:
                 del self.fields["forget"]

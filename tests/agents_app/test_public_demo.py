@@ -33,7 +33,7 @@ def demo(db: None, settings) -> Pool:
 def test_strangers_open_every_page(demo: Pool, address: str) -> None:
     answer = Client().get(f"/p/support/{address}")
     assert answer.status_code == 200
-    assert "A public demo" in answer.content.decode()
+    assert "This is a public demo" in answer.content.decode()
     assert "/admin/agents_app/" not in answer.content.decode(), "no link leads to what is closed"
 
 

@@ -62,7 +62,7 @@ def test_who_is_asked_for_one_sets_it_up_and_signs_in_by_it(sign_in, person, set
     looked_at(page, f"second-factor-sign-in-{name}")
     code.press_sequentially("000000")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("This code is not right.")).to_be_visible()
+    expect(page.get_by_text("This code is wrong.")).to_be_visible()
     picture(page, f"second-factor-wrong-{name}")
     page.get_by_label("Code").fill(code_now(secret))
     page.keyboard.press("Enter")

@@ -23,6 +23,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='livesettings',
             name='cold_threshold',
-            field=models.FloatField(db_default=0.1, default=0.1, help_text='An agent that a query needs with less probability, by its description, is not routed to. Among the others the best set decides.', validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(1.0)], verbose_name='least probability'),
+            field=models.FloatField(db_default=0.1, default=0.1, help_text='If a query needs an agent with a lower probability, by its description, it is not routed to it. The best set of the others is the answer.', validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(1.0)], verbose_name='least probability'),
         ),
     ]

@@ -43,8 +43,8 @@ class LiveSettings(models.Model):
         default=0.10,
         validators=[MinValueValidator(0.01), MaxValueValidator(1.0)],
         help_text=_(
-            "An agent that a query needs with less probability, by its description, is not routed to. "
-            "Among the others the best set decides."
+            "If a query needs an agent with a lower probability, by its description, it is not routed to it. The best set "
+            "of the others is the answer."
         ),
     )
     ask_cost = models.FloatField(

@@ -93,7 +93,7 @@ def answer(check: CheckedAnswer, required: Collection[int], person: User) -> Non
     decision is gone, and ChoiceError for agents that the pool does not have."""
     made = decision_of(check)
     if made is None:
-        raise CheckError(_("This answer is not kept any more."))
+        raise CheckError(_("This answer is no longer stored."))
     with transaction.atomic():
         taken = CheckedAnswer.objects.filter(pk=check.pk).waiting()
         if not taken.update(required=sorted(required), author=person, checked_at=timezone.now()):

@@ -118,9 +118,7 @@ def _estimated(
         return replace(figures, why=why % shown)
     effective = len(inside) ** 2 / float((1 / chances_of_candidate).sum())
     if effective < FEWEST_EFFECTIVE:
-        why = _(
-            "Not estimable: the effective sample size to be expected is %(size).0f, and at least %(least).0f is needed."
-        )
+        why = _("Not estimable: the expected effective sample size is %(size).0f, and at least %(least).0f is needed.")
         return replace(figures, why=why % {"size": effective, "least": FEWEST_EFFECTIVE})
     ours, answered = confidences
     estimates = off_policy.estimate(

@@ -88,13 +88,13 @@ def start_shadow(model: RouterModel, *, actor: Who) -> None:
 
 
 def stop_shadow(model: RouterModel, *, actor: Who) -> None:
-    """Let the model score no more; what it scored is kept. Raises RegistryError where it is no shadow."""
+    """Let the model score no more; what it scored is kept. Raises RegistryError where it is not a shadow."""
     with transaction.atomic():
         pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
         # Whether it answered before decides what it is again.
         state = State.RETIRED if model.promotions.exists() else State.CANDIDATE
         if not RouterModel.objects.filter(pk=model.pk, state=State.SHADOW).update(state=state):
-            raise RegistryError(_("%(model)s is no shadow.") % {"model": model.name})
+            raise RegistryError(_("%(model)s is not a shadow.") % {"model": model.name})
         Stamp.bump()
         audit.record("shadow.stopped", actor=actor, target=model.name, pool=pool)
     model.state = state

@@ -20,7 +20,7 @@ PRESETS = (
     Preset(
         "quick",
         gettext_lazy("Quick"),
-        gettext_lazy("A plain reader of words. To see whether the labels make sense."),
+        gettext_lazy("Reads words only. To see whether the labels make sense."),
         {
             "encoder": "linear", "svm_c": 1.0, "total_steps": 600, "epsilon_decay_steps": 300,
             "judging_folds": 0, "unlabeled": False,
@@ -37,7 +37,7 @@ PRESETS = (
     Preset(
         "best",
         gettext_lazy("Best"),
-        gettext_lazy("The same with more patience, and judged more closely. For the model that is to stay."),
+        gettext_lazy("The same, trained longer and measured more closely. For a model that you plan to keep."),
         {"total_steps": 6_000, "patience": 8, "judging_folds": 10},
         75.0,
     ),

@@ -65,7 +65,7 @@ def launch(
     """
     settings_of_run = kinds.of(kind).config(config or {})
     if pool.state != "active":
-        raise RunError(_("The pool “%(pool)s” is put away. Bring it back first.") % {"pool": pool.name})
+        raise RunError(_("The pool “%(pool)s” is archived or deleted. Restore it first.") % {"pool": pool.name})
     if problems := [one for each in hooks.run_problems(pool, kind) for one in each]:
         raise RunError(_("The pool is not ready. %(problems)s") % {"problems": " ".join(problems)})
     if snapshot is None:
@@ -299,8 +299,8 @@ def _what_to_do(losses: int) -> str:
         "It was killed, or its machine is down.", "That was the worker number %(count)d of this run.", losses
     )
     advice = _(
-        "Look at the machine's log for a lack of memory. Train again and it goes on from its last checkpoint; train it "
-        "with changes (fewer max_features, baselines off) where it needs more memory than there is."
+        "Check the machine's log for a lack of memory. Training again continues from the last checkpoint; change the settings "
+        "(fewer max_features, baselines off) if it needs more memory than there is."
     )
     return f"{times % {'count': losses}} {advice}"
 

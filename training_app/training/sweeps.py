@@ -127,7 +127,7 @@ def _check_axis(name: str, axis: Axis, method: str, seeds: int) -> None:
         text = _("%(name)s is no setting; did you mean %(near)s?") if near else _("%(name)s is no setting.")
         raise SweepError("space", text % {"name": name, "near": near[0] if near else ""})
     if name == "seed" and seeds > 1:
-        raise SweepError("space", _("The seeds are asked for twice: as a setting and as a number of seeds."))
+        raise SweepError("space", _("Seeds are given twice: as a setting and as a number of seeds."))
     if not axis:
         raise SweepError("space", _("%(name)s has no value.") % {"name": name})
     if isinstance(axis, Mapping):

@@ -46,7 +46,7 @@ class GateRefused(registry.RegistryError):
     def __init__(self, verdict: "Verdict") -> None:
         self.verdict = verdict
         failures = " ".join(finding.text for finding in verdict.findings if finding.passed is False)
-        advice = _("Give a reason to promote it all the same; it is kept.")
+        advice = _("To promote it anyway, give a reason, which is stored.")
         super().__init__(
             _("%(model)s does not pass the gate.") % {"model": verdict.model.name} + f" {failures} {advice}"
         )

@@ -13,7 +13,7 @@ from datasets_app.prelabeling import run as prelabel_run
 
 class Command(BaseCommand):
     help = (
-        "Ask an LLM which agents each query needs; its answers are suggestions for labelers. Any server of POST /chat/completions "
+        "Ask an LLM which agents each query needs; its answers are suggestions for labelers. Any server with POST /chat/completions "
         "will do; the key stands in LLM_API_KEY. Without --resume, asks about the queries without gold that no LLM has labeled. "
         "Ctrl-C pauses; --resume ID goes on without paying twice. "
         "Example: python manage.py label --pool support --base-url https://api.openai.com/v1 --model gpt-4.1-mini --concurrency 4"

@@ -54,7 +54,7 @@ def test_a_code_is_asked_for_after_the_password_and_signs_in_once(
     assert (answer.status_code, answer["Location"], signed_in(client)) == (302, "/login/second-factor/", False)
     assert "ops@example.com" in client.get("/login/second-factor/").content.decode()
     wrong = client.post("/login/second-factor/", {"code": "000000"})
-    assert "This code is not right" in wrong.content.decode()
+    assert "This code is wrong" in wrong.content.decode()
     assert not signed_in(client)
     right = client.post("/login/second-factor/", {"code": code(1)})
     assert (right.status_code, right["Location"], signed_in(client)) == (302, "/audit/", True)
@@ -98,7 +98,7 @@ def test_guesses_are_limited_for_each_person(client: Client, person: Callable[[s
     with_factor(person("ops"))
     sign_in(client)
     for _guess in range(5):
-        assert "not right" in client.post("/login/second-factor/", {"code": "000000"}).content.decode()
+        assert "This code is wrong" in client.post("/login/second-factor/", {"code": "000000"}).content.decode()
     assert "Too many failed" in client.post("/login/second-factor/", {"code": code(1)}).content.decode()
     # From elsewhere, too: the password is known to who guesses.
     other = Client(REMOTE_ADDR="10.0.0.9")
@@ -117,10 +117,10 @@ def test_one_right_code_from_eight_sessions_at_once_uses_up_no_guess(person: Cal
     answers = at_once(8, lambda number: clients[number].post("/login/second-factor/", {"code": right}))
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [302]
     refused = [answer.content.decode() for answer in answers if answer.status_code == 200]
-    assert all("not right" in page for page in refused)
+    assert all("This code is wrong" in page for page in refused)
     out = next(browser for browser, answer in zip(clients, answers, strict=True) if answer.status_code == 200)
     for _time in range(6):
-        assert "not right" in out.post("/login/second-factor/", {"code": right}).content.decode()
+        assert "This code is wrong" in out.post("/login/second-factor/", {"code": right}).content.decode()
     late = Client()
     sign_in(late)
     assert late.post("/login/second-factor/", {"code": later}).status_code == 302, "the guess limit is untouched"
@@ -172,7 +172,7 @@ def test_it_is_set_up_by_a_code_and_the_password(client_of: Callable[[str], Clie
     now = code(1, secret)
     for sent, said in (
         ({"code": now, "password": "wrong"}, "This is not your password"),
-        ({"code": "000000", "password": PASSWORD}, "This code is not right"),
+        ({"code": "000000", "password": PASSWORD}, "This code is wrong"),
     ):
         answer = client.post("/account/second-factor/", sent | sealed(page)).content.decode()
         assert said in answer
@@ -253,7 +253,7 @@ def test_whom_the_site_asks_reaches_nothing_else(
         assert 'href="/glossary/"' in done.content.decode()
         assert client.get("/glossary/").status_code == 200
         refused = client.post("/account/second-factor/off/", {"password": PASSWORD})
-        assert "you cannot turn it off" in refused.content.decode()
+        assert "you cannot turn yours off" in refused.content.decode()
         assert second_factor.has_one(person(role))
         other = client_of(role)
         assert other.post("/admin/logout/")["Location"] == "/login/"

@@ -76,4 +76,4 @@ def test_details_are_said_in_words(trail: None, client_of: Callable[[str], Clien
 
 def test_a_day_that_is_none_is_told_and_not_exported(trail: None, client_of: Callable[[str], Client]) -> None:
     answer = client_of("ops").get("/audit/?from=yesterday&format=jsonl")
-    assert "is not a day" in answer.text
+    assert "is not a date" in answer.text

@@ -254,7 +254,7 @@ def test_a_wrong_guess_is_corrected_in_the_preview(reviewer: Client, pool: Pool)
         columns, {"encoding": "cp1251", "delimiter": ";", "header": "on", "built": built, "as-0": "", "as-1": "split"}
     )
     assert answer.status_code == 422
-    assert "Say which column holds" in answer.text
+    assert "Choose the column that holds" in answer.text
 
 
 @pytest.mark.usefixtures("no_queue", "dataset")
@@ -284,5 +284,5 @@ def test_it_is_red_when_nothing_went_in(reviewer: Client, pool: Pool) -> None:
     assert tasks.read_upload(upload.pk) == "done"
     page = reviewer.get(reverse("import_detail", args=["support", upload.pk])).text
     assert "rw-note-error" in page
-    assert "Nothing went in" in page
+    assert "Nothing was imported" in page
     assert "Label them" not in page

@@ -222,7 +222,7 @@ def test_deleted_and_erased_queries_do_not_come_back(dataset: Dataset, add_query
     assert counts(upload) == (2, 0, 0, 0, 2)
     first, second = upload.problems.all()
     assert "restore it on the Queries page" in first.reason
-    assert "erased for good" in second.reason
+    assert "erased permanently" in second.reason
 
 
 def test_a_pool_without_agents_takes_texts_and_reports_the_labels(db: None) -> None:

@@ -126,7 +126,7 @@ def test_the_page_starts_and_stops_them(
     assert model.name in browser.get(page).content.decode()
     answer = browser.post(page, {"do": "shadow", "model": model.version})
     assert (answer.status_code, answer["Location"]) == (302, page)
-    assert "No episode has ended yet" in browser.get(page).content.decode()
+    assert "No episode has ended since" in browser.get(page).content.decode()
     app.post("/api/orchestrate/", {"task": "help me"})
     shadowing.turn(rest=0)
     assert "At 3 decisions of live episodes" in " ".join(browser.get(page).content.decode().split())

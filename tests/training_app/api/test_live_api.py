@@ -175,7 +175,7 @@ def said(*words: object, **options: object) -> str:
 def test_the_commands_do_the_same(candidate) -> None:
     assert said("shadow", "support-2") == "support-2 is a shadow: it scores what support-1 answers."
     assert said("shadow", "support-2", "--stop") == "support-2 is a candidate again."
-    with pytest.raises(CommandError, match="no shadow"):
+    with pytest.raises(CommandError, match="is not a shadow"):
         said("shadow", "support-2", "--stop")
     with pytest.raises(CommandError, match="does not pass the gate"):
         said("canary", "support-2")

@@ -50,7 +50,7 @@ def test_a_shadow_that_answered_before_is_retired_again(model: RouterModel) -> N
 def test_who_cannot_be_a_shadow(model: RouterModel, candidate: RouterModel) -> None:
     with refused("active model already"):
         trials.start_shadow(model, actor=None)
-    with refused("no shadow"):
+    with refused("is not a shadow"):
         trials.stop_shadow(candidate, actor=None)
     trials.start_shadow(candidate, actor=None)
     with refused("shadow already"):

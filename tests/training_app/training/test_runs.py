@@ -247,7 +247,7 @@ def test_a_silent_run_is_dead_and_a_lively_one_is_not(run: Run, snapshot: Snapsh
     assert states == {run.pk: "failed", lively.pk: "running", queued.pk: "queued"}
     run.refresh_from_db()
     assert "was killed, or gave no sign of life for 30 seconds" in run.error
-    assert "Train again" in run.error
+    assert "Training again" in run.error
 
 
 def test_a_run_whose_worker_died_goes_back_into_the_queue_a_few_times(

@@ -117,7 +117,7 @@ def test_a_small_space_gives_no_more_points_than_it_has() -> None:
         ({"gamma": {"low": 1, "high": 1}}, "random", {"count": 1}, "space", "to a larger one"),
         ({"gamma": {"low": 1}}, "random", {"count": 1}, "space", "to a larger one"),
         ({"gamma": [2]}, "grid", {}, "gamma", "must be from 0 to 1"),
-        ({"seed": [1, 2]}, "grid", {"seeds": 2}, "space", "asked for twice"),
+        ({"seed": [1, 2]}, "grid", {"seeds": 2}, "space", "given twice"),
         ({"gamma": [1]}, "random", {}, "runs", "how many points"),
         ({"gamma": [0.1, 0.2, 0.3]}, "grid", {"seeds": 2}, "runs", "That would be 6 runs; at most 5"),
         ({"gamma": [0.1, 0.2, 0.3]}, "random", {"count": 6}, "runs", "That would be 6 runs; at most 5"),

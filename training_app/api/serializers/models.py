@@ -92,7 +92,9 @@ class PromoteRequest(Body):
     """Why a model is promoted."""
 
     reason = Text(400, required=False, default="", help_text=WHY)
-    override = Text(400, required=False, default="", help_text="Why it answers although the gate refuses; it is kept.")
+    override = Text(
+        400, required=False, default="", help_text="Reason to promote it although the gate refuses; it is kept."
+    )
 
 
 class NoteRequest(Body):

@@ -71,7 +71,7 @@ class Command(BaseCommand):
             cells = ("·" if cell.value is None else f"{cell.value:.2f}" for cell in step.cells)
             marked = (f"[{text}]" if cell.chosen else text for text, cell in zip(cells, step.cells, strict=True))
             self.stdout.write(f"  {step.number:4}" + "".join(f"{text:>9}" for text in marked))
-        self.stdout.write("\nWhat weighed most in the text")
+        self.stdout.write("\nWhat mattered most in the text")
         for agent, words in drawn.words:
             shown = ", ".join(f"{word.text!r} {word.weight:+.2f}" for word in words) or "nothing"
             self.stdout.write(f"  {agent.name}: {shown}")

@@ -210,7 +210,7 @@ def in_words(pool: Pool, model: RouterModel | None, seen: Traffic, outcomes: tup
         return text % {"pool": pool.name} if pool.agents.active().exists() else _("Nothing answers yet.")
     period = _("the last 24 hours") if seen.hours == 24 else _("the last seven days")
     if not seen.count:
-        return _("%(model)s is ready, and was asked nothing in %(period)s.") % {"model": model.name, "period": period}
+        return _("%(model)s is ready, and got no requests in %(period)s.") % {"model": model.name, "period": period}
     words = ngettext(
         "%(pool)s answered %(count)s query in %(period)s, now by %(model)s.",
         "%(pool)s answered %(count)s queries in %(period)s, now by %(model)s.",

@@ -92,7 +92,7 @@ def _agents(pool: Pool, count: int) -> Step:
         _("Describe the agents"),
         done,
         ngettext("%(n)s agent", "%(n)s agents", count) % {"n": number_format(count)},
-        "" if done else _("A pool chooses among at least two agents. One a line will do: name, colon, description."),
+        "" if done else _("A pool needs at least two agents. Write one per line: name, colon, description."),
         _("Add agents"),
         reverse("agents_add_several", args=[pool.slug]),
     )
@@ -121,7 +121,9 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
         short = aim - labeled.queries
         if short > 0:
             words = ngettext(
-                "That takes %(n)s more query than there are.", "That takes %(n)s more queries than there are.", short
+                "That takes %(n)s more query than the pool has.",
+                "That takes %(n)s more queries than the pool has.",
+                short,
             )
             missing += " " + words % {"n": number_format(short)}
     count = _("%(have)s of %(aim)s") % {"have": number_format(have), "aim": number_format(aim)}

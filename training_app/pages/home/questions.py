@@ -137,7 +137,7 @@ def _cost(pool: Pool) -> Question:
     question = _("What did it cost?")
     month = Decision.objects.filter(pool=pool, at__gte=timezone.now() - MONTH)
     count = month.count()
-    text = _("No route was asked for in 30 days.")
+    text = _("No routes in 30 days.")
     if count:
         text = ngettext(
             "%(n)s route in 30 days, without an LLM.", "%(n)s routes in 30 days, without an LLM.", count

@@ -108,7 +108,7 @@ def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
         return _("%(model)s is a shadow: it scores live queries and answers nothing.") % {"model": model.name}
     if do == "shadow_stop":
         trials.stop_shadow(model, actor=who)
-        return _("%(model)s is no shadow any more.") % {"model": model.name}
+        return _("%(model)s is no longer a shadow.") % {"model": model.name}
     if do == "canary":
         return _start_canary(request, model)
     raise registry.RegistryError(_("Choose an action."))
@@ -117,7 +117,7 @@ def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
 def _start_canary(request: HttpRequest, model: RouterModel) -> str:
     percent = parameters.decimal(request.POST.get("share"))
     if percent is None:
-        raise registry.RegistryError(_("The share must be a number of per cent."))
+        raise registry.RegistryError(_("The share must be a percentage."))
     canary = trials.start_canary(
         model,
         percent / 100,
@@ -127,7 +127,7 @@ def _start_canary(request: HttpRequest, model: RouterModel) -> str:
     )
     said = _("%(model)s answers %(share)g %% of the requests now, within two seconds in every process.")
     if isinstance(canary, PromotionRequest):
-        said = _("That %(model)s answers %(share)g %% of the requests waits for another person's approval.")
+        said = _("%(model)s will answer %(share)g %% of the requests once another person has approved it.")
     return said % {
         "model": model.name,
         "share": round(percent, 2),
@@ -160,11 +160,11 @@ def _estimates(off_policy: off_policy_figures.OffPolicy) -> list[tuple[str, str,
     known = off_policy.estimates
     assert known is not None
     return [
-        (_("Self-normalised"), _("weights by how likely each answer was; the one to read"), asdict(known.snips)),
+        (_("Self-normalised"), _("weights each answer by how likely it was; read this one"), asdict(known.snips)),
         (_("Doubly robust"), _("with a model of success fitted to the candidate's confidence"), asdict(known.dr)),
         (
             _("Inverse propensity"),
-            _("right on average over these decisions, with the widest interval; it may pass 100 %"),
+            _("right on average over these decisions, with the widest interval; it can exceed 100 %"),
             asdict(known.ips),
         ),
         (_("As it was answered"), _("without exploration, on the same decisions"), asdict(known.answering)),

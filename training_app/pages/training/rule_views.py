@@ -52,7 +52,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         rules.save(form.filled(), actor=person(request))
-        messages.success(request, _("The rule %(rule)s is kept.") % {"rule": rule})
+        messages.success(request, _("The rule %(rule)s is saved.") % {"rule": rule})
         return redirect("run_rules", slug)
     shown = (
         form.data if form.is_bound else {name: form[name].value() for name in previews.MATTERS if name in form.fields}

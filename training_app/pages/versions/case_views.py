@@ -116,7 +116,7 @@ def case_remove(request: HttpRequest, slug: str, case_id: int) -> HttpResponse:
 def _say_what_holds(request: HttpRequest, pool: Pool, case: MustPassCase) -> None:
     """Say that the case is kept, and at once what the active model makes of it."""
     undo = "undo:" + reverse("case_remove", args=[pool.slug, case.pk])
-    messages.success(request, _("Kept. A model that routes it otherwise is not promoted."), extra_tags=undo)
+    messages.success(request, _("Saved. A model that routes it differently is not promoted."), extra_tags=undo)
     try:
         active = registry.active(pool)
         for one in cases.broken(cases.check(active, [case]) if active else ()):

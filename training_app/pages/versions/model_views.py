@@ -149,7 +149,7 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
                 said = _("%(model)s answers its share of the requests of %(pool)s now.")
         elif do == "decline":
             approvals.decline(asked, actor=person(request), note=note)
-            said = _("What was asked for %(model)s is declined.")
+            said = _("The request for %(model)s is declined.")
         elif do == "withdraw":
             approvals.withdraw(asked, actor=person(request), note=note)
             said = _("The request for %(model)s is withdrawn.")
@@ -202,7 +202,7 @@ def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     model, on = _model(request, slug, version), request.POST.get("on") == "1"
     try:
         keeping.pin(model, on, actor=person(request))
-        text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is pinned no longer.")
+        text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is no longer pinned.")
         messages.success(request, text % {"model": model.name})
     except registry.RegistryError as error:
         messages.error(request, str(error))

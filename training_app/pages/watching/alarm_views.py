@@ -255,5 +255,7 @@ def receiver_restore(request: HttpRequest, slug: str, receiver_id: int) -> HttpR
     except deliveries.ReceiverRefused as refused:
         messages.error(request, str(refused))
     else:
-        messages.success(request, _("%(address)s is told again.") % {"address": receiver.address.partition("?")[0]})
+        messages.success(
+            request, _("%(address)s receives alarms again.") % {"address": receiver.address.partition("?")[0]}
+        )
     return redirect("settings_alarms", slug)

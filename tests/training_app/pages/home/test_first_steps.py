@@ -63,7 +63,7 @@ def test_what_is_missing_is_counted(bare: Pool) -> None:
     assert step(bare, "queries").done
     label = step(bare, "label")
     assert label.count == "13 of 50"
-    assert label.missing == "37 more labels. That takes 17 more queries than there are."
+    assert label.missing == "37 more labels. That takes 17 more queries than the pool has."
     assert label.also == "Train with what is there"
     path = first_steps.path(bare, EVERYTHING)
     assert path is not None

@@ -71,7 +71,7 @@ def test_a_shadow_is_started_compared_and_stopped(browser, app, candidate) -> No
     assert "On 3 live queries the two sets agree with a Jaccard of 0.5" in page
     assert "the same in 33.3" in page
     assert page.count(f'href="/p/support/decisions/{Decision.objects.get(text="technical").pk}/"') == 1
-    assert "is no shadow any more" in text(browser.post(LIVE, {"do": "shadow_stop", "model": "2"}, follow=True))
+    assert "is no longer a shadow" in text(browser.post(LIVE, {"do": "shadow_stop", "model": "2"}, follow=True))
     assert AuditEntry.objects.get(action="shadow.stopped").actor.username == "ops-person"
 
 
@@ -83,7 +83,7 @@ def test_a_canary_asks_for_a_reason_where_the_gate_refuses(browser, candidate) -
     assert 'value="20"' in text(refused)
     page = text(browser.post(LIVE, {"do": "canary", "model": "2", "share": "20", "override": "known"}, follow=True))
     assert "support-2 answers 20 % of the requests now" in page
-    assert "this was the reason to start it all the same: known" in page
+    assert "this was the reason to start it anyway: known" in page
     assert "Not enough to tell" in page
     assert "Promote support-2" in page
     canary = Canary.objects.get()
@@ -107,9 +107,9 @@ def test_a_canary_is_promoted_from_its_page(browser, candidate, canary) -> None:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"do": "canary", "model": "2", "share": "much"}, "must be a number of per cent"),
+        ({"do": "canary", "model": "2", "share": "much"}, "must be a percentage"),
         ({"do": "canary", "model": "2", "share": "60", "override": "x"}, "at most 50 %"),
-        ({"do": "shadow_stop", "model": "2"}, "is no shadow"),
+        ({"do": "shadow_stop", "model": "2"}, "is not a shadow"),
         ({"do": "canary_stop"}, "has no canary"),
         ({"do": "dance", "model": "2"}, "Choose an action"),
     ],
@@ -230,6 +230,6 @@ def test_the_playground_shows_cold_agents(browser, app, model, live) -> None:
     pools.add_agent(model.pool, "Legal", **LEGAL)
     live(cold=True)
     page = text(browser.post("/p/support/playground/", {"query": f"billing, and {ASKS_LEGAL}"}))
-    assert "Taken by its description, as the model has not learnt it yet:" in page
+    assert "Chosen by its description, as the model has not learned it yet:" in page
     assert "&quot;cold&quot;: true" in page
     assert "cannot choose them" not in page

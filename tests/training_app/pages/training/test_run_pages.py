@@ -211,7 +211,7 @@ def test_cancel_and_launch_again_from_the_page(run: Run, browser: Client) -> Non
     assert run.status == "cancelled"
     page = browser.post(reverse("run_cancel", args=["support", run.pk]), follow=True).content.decode()
     assert "ended already" in page
-    assert "trained again, it starts over" in page
+    assert "training again starts over" in page
     Checkpoint.objects.create(run=run, step=12_500, content=b"x")
     page = browser.get(reverse("run", args=["support", run.pk])).content.decode()
     assert "goes on from its checkpoint of step 12,500." in page
