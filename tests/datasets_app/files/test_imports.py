@@ -205,7 +205,7 @@ def test_the_splits_of_a_file_win_over_none_and_are_kept_for_ever(dataset: Datas
     assert counts(upload) == (1, 1, 1, 0, 0)
     problem = upload.problems.get()
     assert (problem.field, problem.rejected) == ("split", False)
-    assert "in the split “val” already, and stays" in problem.reason
+    assert "already in the split “val” and stays there" in problem.reason
     assert SplitGroup.objects.get().split == "val"
 
 

@@ -136,7 +136,7 @@ def test_the_page_starts_and_stops_them(
     assert "decides 20" in shown
     assert "Steps an episode" in shown
     listed = " ".join(browser.get(reverse("models", args=["crew"])).content.decode().split())
-    assert "of the tasks, which the canary decides" in listed
+    assert ", which the canary decides" in listed
     browser.post(page, {"do": "canary_stop"})
     assert trials.canary_of(crew, "orchestrator") is None
 

@@ -104,7 +104,7 @@ def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
     try:
         if hours == 0:
             alarms.unmute(alarm, person(request))
-            messages.success(request, _("“%(kind)s” is told again.") % {"kind": kind})
+            messages.success(request, _("“%(kind)s” is no longer muted.") % {"kind": kind})
         elif hours in alarms.MUTE_HOURS:
             until = alarms.mute(alarm, hours, person(request)).until
             said = _("“%(kind)s” is muted until %(time)s.")

@@ -116,7 +116,7 @@ def test_the_change_is_told_where_there_was_something_before(model: RouterModel)
 
 
 def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
-    assert "was asked nothing in the last 24 hours" in browser.get("/").text
+    assert "got no requests in the last 24 hours" in browser.get("/").text
     for number in range(20):
         made = answer(model, abstained=number < 4)
         if number < 10:

@@ -104,7 +104,7 @@ def test_an_alarm_shows_its_evidence_and_is_muted_and_told_again(pool: Any, brow
     path = reverse("alarm_mute", args=["support", alarm.pk])
     assert "muted until" in browser.post(path, {"hours": "8"}, follow=True).text
     assert "Muted" in browser.get(reverse("alarms", args=["support"])).text
-    assert "receives alarms again" in browser.post(path, {"hours": "0"}, follow=True).text
+    assert "is no longer muted" in browser.post(path, {"hours": "0"}, follow=True).text
     assert "Choose one of the times" in browser.post(path, {"hours": "99999"}, follow=True).text
 
 
