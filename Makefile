@@ -138,7 +138,7 @@ else
 endif
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt requirements-ray.txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt requirements-parquet.txt requirements-ray.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
 	@$(PIP_INSTALL) -r requirements-dev.txt | $(PROGRESS)
 	@touch $@

@@ -1,0 +1,125 @@
+"""Decisions as files: what a row holds, what is left out, and the folder that `datasets` reads."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents_app.models import Pool
+from training_app.models import Decision, Outcome
+from training_app.rollout import decision_exports
+
+PYARROW = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed: requirements-parquet.txt")
+
+
+@pytest.fixture
+def kept(labeled: Pool) -> list[Decision]:
+    """Three decisions on successive days, the second in a conversation and with an outcome."""
+    fields = {
+        "pool": labeled,
+        "scores": {"0": 0.9, "1": 0.1},
+        "confidence": 0.8,
+        "steps": 2,
+        "stop_reason": "stop",
+        "microseconds": 90,
+    }
+    said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Yes?"}]
+    made = [
+        Decision.objects.create(
+            text=f"billing {n}", agents=[0], at=f"2026-03-0{n}T08:00:00Z", messages=said if n == 2 else None, **fields
+        )
+        for n in (1, 2, 3)
+    ]
+    Outcome.objects.create(decision_id=made[1].pk, pool=labeled, success=False, rating=2.0, comment="wrong desk")
+    return made
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def export(folder: Path, *words: str) -> None:
+    call_command("export_decisions", str(folder), "--pool", "support", *words)
+
+
+def test_a_row_holds_the_answer_and_its_outcome(kept: Sequence[Decision], tmp_path: Path) -> None:
+    export(tmp_path / "out", "--format", "jsonl")
+    first, second, third = lines(tmp_path / "out")
+    assert [row["text"] for row in (first, second, third)] == ["billing 1", "billing 2", "billing 3"]
+    assert (second["id"], second["agents"], second["model"]) == (str(kept[1].pk), [0], "descriptions")
+    assert second["scores"] == [{"agent": 0, "score": 0.9}, {"agent": 1, "score": 0.1}]
+    assert second["messages"] == [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Yes?"}]
+    assert (second["success"], second["rating"], second["comment"]) == (False, 2.0, "wrong desk")
+    assert (first["messages"], first["success"]) == ([], None)
+    export(tmp_path / "days", "--format", "jsonl", "--since", "2026-03-02", "--until", "2026-03-03")
+    assert [row["text"] for row in lines(tmp_path / "days")] == ["billing 2"]
+
+
+def test_without_text_no_column_holds_words(kept: Sequence[Decision], tmp_path: Path) -> None:
+    export(tmp_path / "out", "--format", "jsonl", "--without-text")
+    for row in lines(tmp_path / "out"):
+        assert not {"text", "messages", "comment"} & row.keys()
+        assert "billing" not in json.dumps(row, default=str).replace('["billing"]', "")
+        assert row["confidence"] == 0.8
+
+
+def test_many_rows_are_several_files(kept: Sequence[Decision], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_exports, "CHUNK", 1)
+    monkeypatch.setattr(decision_exports, "PART", 2)
+    export(tmp_path / "out", "--format", "jsonl")
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == [
+        "decisions-00000.jsonl",
+        "decisions-00001.jsonl",
+    ]
+    assert len(lines(tmp_path / "out")) == 3
+
+
+def test_what_cannot_be_written_is_said(
+    kept: Sequence[Decision], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CommandError, match="is there already"):
+        export(tmp_path, "--format", "jsonl")
+    monkeypatch.setattr(decision_exports, "find_spec", lambda _name: None)
+    with pytest.raises(CommandError, match=r"pip install -r requirements-parquet\.txt"):
+        export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    export(tmp_path / "set", "--format", "huggingface")
+    assert len(lines(tmp_path / "set" / "data")) == 3
+    assert "path: data/*.jsonl" in (tmp_path / "set" / "README.md").read_text()
+
+
+@PYARROW
+def test_parquet_keeps_the_types(kept: Sequence[Decision], tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    export(tmp_path / "set", "--format", "huggingface")
+    card = (tmp_path / "set" / "README.md").read_text()
+    assert card.startswith("---\n")
+    assert "path: data/*.parquet" in card
+    table = parquet.read_table(tmp_path / "set" / "data")
+    assert table.num_rows == 3
+    assert table.column("success").to_pylist() == [None, False, None]
+    assert table.column("scores").to_pylist()[0] == [{"agent": 0, "score": 0.9}, {"agent": 1, "score": 0.1}]
+    assert table.column("messages").to_pylist()[1][0] == {"role": "user", "content": "hello"}
+
+
+@pytest.mark.skipif(find_spec("datasets") is None, reason="Hugging Face's datasets is not installed.")
+def test_datasets_loads_the_folder(kept: Sequence[Decision], tmp_path: Path) -> None:
+    export(tmp_path / "set", "--format", "huggingface")
+    code = (
+        "import sys, datasets; rows = datasets.load_dataset(sys.argv[1])['train']; print(len(rows), rows[1]['comment'])"
+    )
+    environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "set")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.split("\n")[0] == "3 wrong desk", done.stderr[-2000:]

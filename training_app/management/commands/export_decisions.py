@@ -1,0 +1,47 @@
+"""Write a pool's decisions to files."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from datasets_app.management.console import pool_of
+from training_app.rollout import decision_exports
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a pool's decisions with their outcomes as Parquet, JSON lines or a dataset folder of Hugging Face. Example: python "
+        "manage.py export_decisions out --pool support --format huggingface"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, help="a folder that is not there yet")
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--format", choices=decision_exports.FORMATS, default="parquet")
+        parser.add_argument("--since", type=_moment, help="from this day or moment on, such as 2026-03-01")
+        parser.add_argument("--until", type=_moment, help="to before this day or moment")
+        parser.add_argument("--without-text", action="store_true", help="leave out what people wrote")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        span = {"since": options["since"], "until": options["until"]}
+        try:
+            count = decision_exports.write(
+                pool, options["folder"], options["format"], words=not options["without_text"], **span
+            )
+        except (decision_exports.ExportError, OSError) as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"{count:,} decisions of {pool.slug} are in {options['folder']}.")
+
+
+def _moment(words: str) -> datetime:
+    """A day or a moment, of the installation's time zone where it names none. Raises ValueError."""
+    day = parse_date(words)
+    moment = datetime(day.year, day.month, day.day) if day else parse_datetime(words)
+    if moment is None:
+        raise ValueError(words)
+    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)

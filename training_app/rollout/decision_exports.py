@@ -1,0 +1,200 @@
+"""A pool's decisions as files that other tools read: Parquet, JSON lines, or a dataset folder of Hugging Face.
+
+    data/decisions-00000.parquet      rows, the oldest first, `PART` at most in a file
+    README.md                         the dataset's card: what the rows are, and which file belongs to which split
+
+A row holds what `COLUMNS` lists. Texts are those that are kept, which the pool's rules have redacted. Without `words`, every column is
+left out that `Decision.holds` and `Outcome.holds` declare to hold words. pyarrow is imported where Parquet is written; `CHUNK` rows
+are in memory at a time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agents_app.models import Pool
+from routerweb.holds import WORDS, content
+from training_app.models import Decision, Outcome
+
+CHUNK, PART = 1_000, 100_000
+FORMATS = ("parquet", "jsonl", "huggingface")
+
+
+class ExportError(Exception):
+    """Decisions that cannot be written; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of an export: its name and type there, and the model's field that it comes from."""
+
+    name: str
+    kind: str
+    of: type[Decision | Outcome]
+    field: str
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the model declares that the field may hold words that somebody wrote."""
+        return bool(content(self.of._meta.get_field(self.field)) & WORDS)
+
+
+COLUMNS = (
+    Column("id", "text", Decision, "id"),
+    Column("at", "text", Decision, "at"),
+    Column("text", "text", Decision, "text"),
+    Column("messages", "messages", Decision, "messages"),
+    Column("agents", "ids", Decision, "agents"),
+    Column("agent_keys", "texts", Decision, "agents"),
+    Column("scores", "scores", Decision, "scores"),
+    Column("confidence", "number", Decision, "confidence"),
+    Column("abstained", "truth", Decision, "abstained"),
+    Column("stop_reason", "text", Decision, "stop_reason"),
+    Column("model", "text", Decision, "model"),
+    Column("success", "truth", Outcome, "success"),
+    Column("rating", "number", Outcome, "rating"),
+    Column("comment", "text", Outcome, "comment"),
+)
+
+
+def columns(words: bool) -> list[Column]:
+    """Those of an export; without `words` those that hold none."""
+    return [column for column in COLUMNS if words or not column.has_words]
+
+
+def rows(
+    pool: Pool, words: bool = True, since: datetime | None = None, until: datetime | None = None
+) -> Iterator[dict[str, Any]]:
+    """The pool's decisions from `since` to before `until`, the oldest first, as `columns` names them; success, rating and comment are
+    None where no outcome was reported."""
+    stored = Decision.objects.filter(pool=pool).order_by("at", "pk").select_related("model__pool")
+    if since is not None:
+        stored = stored.filter(at__gte=since)
+    if until is not None:
+        stored = stored.filter(at__lt=until)
+    keys = dict(pool.agents.values_list("number", "key"))
+    names = [column.name for column in columns(words)]
+    decisions = stored.iterator(chunk_size=CHUNK)
+    while part := list(islice(decisions, CHUNK)):
+        outcomes = {one.decision_id: one for one in Outcome.objects.filter(decision_id__in=[one.pk for one in part])}
+        for one in part:
+            whole = _row(one, outcomes.get(one.pk), keys)
+            yield {name: whole[name] for name in names}
+
+
+def _row(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "id": str(one.pk),
+        "at": one.at.isoformat(),
+        "text": one.text,
+        "messages": [{"role": said["role"], "content": str(said["content"])} for said in one.messages or []],
+        "agents": list(one.agents),
+        "agent_keys": [keys.get(agent, str(agent)) for agent in one.agents],
+        "scores": [{"agent": int(agent), "score": float(score)} for agent, score in one.scores.items()],
+        "confidence": one.confidence,
+        "abstained": one.abstained,
+        "stop_reason": one.stop_reason,
+        "model": one.answered_by,
+        "success": outcome.success if outcome else None,
+        "rating": outcome.rating if outcome else None,
+        "comment": outcome.comment if outcome else None,
+    }
+
+
+def write(
+    pool: Pool,
+    folder: Path,
+    kind: str,
+    *,
+    words: bool = True,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> int:
+    """Write an export of one of `FORMATS` into a folder that is not there yet; how many rows. Without pyarrow a dataset
+    folder holds JSON lines, which `datasets` reads as well. Raises ExportError and OSError."""
+    here = find_spec("pyarrow") is not None
+    if kind == "parquet" and not here:
+        raise ExportError(
+            "Parquet needs pyarrow, which is not installed: pip install -r requirements-parquet.txt, or choose jsonl."
+        )
+    if folder.exists():
+        raise ExportError(f"{folder} is there already.")
+    data = folder / "data" if kind == "huggingface" else folder
+    data.mkdir(parents=True)
+    suffix = "parquet" if here and kind != "jsonl" else "jsonl"
+    count = number = 0
+    exported = rows(pool, words, since, until)
+    while part := list(islice(exported, CHUNK)):
+        path = data / f"decisions-{number:05}.{suffix}"
+        written = (_parquet if suffix == "parquet" else _lines)(path, part, islice(exported, PART - CHUNK), words)
+        count, number = count + written, number + 1
+    if kind == "huggingface":
+        (folder / "README.md").write_text(card(pool, suffix, count, words), "utf-8")
+    return count
+
+
+def _lines(path: Path, first: Sequence[dict[str, Any]], more: Iterator[dict[str, Any]], _words: bool) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for part in (first, more):
+            for row in part:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                count += 1
+    return count
+
+
+def _parquet(path: Path, first: Sequence[dict[str, Any]], more: Iterator[dict[str, Any]], words: bool) -> int:
+    import pyarrow
+    from pyarrow import parquet
+
+    text, number = pyarrow.string(), pyarrow.float64()
+    kinds = {
+        "text": text,
+        "number": number,
+        "truth": pyarrow.bool_(),
+        "ids": pyarrow.list_(pyarrow.int32()),
+        "texts": pyarrow.list_(text),
+        "messages": pyarrow.list_(pyarrow.struct([("role", text), ("content", text)])),
+        "scores": pyarrow.list_(pyarrow.struct([("agent", pyarrow.int32()), ("score", number)])),
+    }
+    schema = pyarrow.schema([(column.name, kinds[column.kind]) for column in columns(words)])
+    count = 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        part = list(first)
+        while part:
+            writer.write_table(pyarrow.Table.from_pylist(part, schema))
+            count += len(part)
+            part = list(islice(more, CHUNK))
+    return count
+
+
+def card(pool: Pool, suffix: str, count: int, words: bool) -> str:
+    """The dataset's card: YAML that `datasets` reads, then what people read. `datasets.load_dataset(FOLDER)` needs nothing else."""
+    listed = "\n".join(f"- `{column.name}`" for column in columns(words))
+    said = (
+        "Texts are as they were kept: redacted by the pool's rules."
+        if words
+        else "Columns that hold words are left out."
+    )
+    return f"""---
+pretty_name: {json.dumps(f"Decisions of {pool.name}", ensure_ascii=False)}
+task_categories:
+- text-classification
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/*.{suffix}
+---
+
+# Decisions of {pool.name}
+
+{count:,} answers of a Routerweb router: which agents it chose for a query, and what an application reported of it. {said}
+
+{listed}
+"""
