@@ -1,5 +1,7 @@
 """Of the answers given, at most a share is wrong."""
 
+from math import ceil
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,27 @@ def test_a_run_keeps_its_promise_or_says_that_it_cannot(most_wrong: float, warne
     assert (card["guarantee"]["level"] is None) is warned
     served = Router.load(last.result.artifact).calibration.abstain_below
     assert served == (0.0 if warned else pytest.approx(card["guarantee"]["level"]))
+
+
+@pytest.mark.parametrize("inflation", [1.0, 1.2, 1.4])
+@pytest.mark.parametrize("most_wrong", guarantee.SHOWN)
+def test_the_fewest_answers_are_enough_if_all_are_right(inflation: float, most_wrong: float) -> None:
+    count = ceil(inflation * guarantee.fewest(most_wrong))
+    right = held(np.linspace(0.5, 1, count), np.zeros(count), np.ones(count, np.bool_), inflation)
+    assert guarantee.promised(right, most_wrong, "exact").kept
+
+
+def test_what_was_let_through_hands_its_share_on() -> None:
+    """A level passes with the shares of two starts together that with either alone would not."""
+    rng = np.random.default_rng(3)
+    alone = guarantee.DELTA * max(share for _times, _at, share in guarantee.STARTS)
+    together = 0
+    for _draw in range(200):
+        confidence = np.sort(rng.random(400).astype(np.float32))[::-1]
+        lost = (rng.random(400) < np.linspace(0.0, 0.16, 400)).astype(np.float64)
+        above = confidence >= guarantee.promised(held(confidence, lost), 0.1, "exact").level
+        if above.any():
+            value = guarantee.p_value(lost[above], 0.1, "exact")
+            assert value <= guarantee.DELTA
+            together += value > alone
+    assert together
