@@ -54,9 +54,12 @@ def of_config(config: Mapping[str, Any]) -> str:
     return next((preset.name for preset in PRESETS if changed == dict(preset.settings)), "own")
 
 
-def seconds(pool: Pool, preset: Preset, queries: int, agents: int) -> float:
-    """How long a run by the preset will take here: as the pool's last one did, by the number of queries, or as on the demo pool."""
+def seconds(pool: Pool, preset: Preset, queries: int, agents: int, before: int | None = None) -> float:
+    """How long a run by the preset will take here: as the pool's last one did, by the number of queries, or as on the demo pool. With
+    `before`, the key of a run, only runs that were launched earlier than it count."""
     last = Run.objects.filter(pool=pool, status=Run.Status.DONE, started_at__isnull=False).select_related("snapshot")
+    if before is not None:
+        last = last.filter(pk__lt=before)
     for run in last.order_by("-pk")[:20]:
         if of_config(run.config) == preset.name and run.finished_at and run.started_at and run.snapshot.rows:
             took = (run.finished_at - run.started_at).total_seconds()

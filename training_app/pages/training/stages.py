@@ -114,7 +114,9 @@ def shares_of(run: Run) -> dict[str, float]:
 
 def _last_timing(run: Run) -> Mapping[str, float]:
     preset = presets.of_config(run.config)
-    before = Scorecard.objects.filter(model__pool=run.pool_id, model__run__status=Run.Status.DONE)
+    before = Scorecard.objects.filter(
+        model__pool=run.pool_id, model__run__status=Run.Status.DONE, model__run__lt=run.pk
+    )
     rows = before.order_by("-model__run").values_list("model__run__config", "content__timing")
     for config, timing in rows[:5]:
         if timing and presets.of_config(config) == preset:
@@ -136,7 +138,7 @@ def _left(run: Run, share: float, now: datetime) -> timedelta | None:
     if run.started_at is None:
         return None
     preset = presets.BY_NAME.get(presets.of_config(run.config), presets.BY_NAME["normal"])
-    expected = presets.seconds(run.pool, preset, run.snapshot.rows, len(run.snapshot.roster))
+    expected = presets.seconds(run.pool, preset, run.snapshot.rows, len(run.snapshot.roster), run.pk)
     passed = max((now - run.started_at).total_seconds(), 0.0)
     own = passed / share if share > 0 else expected
     whole = (1 - share) * max(expected, passed) + share * own
