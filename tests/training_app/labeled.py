@@ -5,14 +5,14 @@ from datasets_app.labels import labels
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 
 NEEDS = {0: ("refund", "invoice"), 1: ("parcel", "courier"), 2: ("crash", "error")}
+SPLITS = ("train", "train", "train", "train", "train", "val", "test", "test")
 
 
-def label(pool: Pool, variants: int = 8) -> None:
+def label(pool: Pool, variants: int = 8, source: str = "import", splits: tuple[str, ...] = SPLITS) -> None:
     dataset = Dataset.objects.create(pool=pool, name="Tickets")
-    split_of = ("train", "train", "train", "train", "train", "val", "test", "test")
     rows: list[tuple[str, list[int], str]] = []
     for variant in range(variants):
-        split = split_of[variant % 8]
+        split = splits[variant % len(splits)]
         rows += [(f"{words} {variant}", [], split) for words in ("what a nice day", "tell me a joke", "who won match")]
         for first, words in NEEDS.items():
             second = (first + 1) % 3
@@ -29,6 +29,6 @@ def label(pool: Pool, variants: int = 8) -> None:
         ]
     )
     labels.record_many(
-        labels.NewLabel(query_id=query.pk, source="import", required=required, asked=[0, 1, 2])
+        labels.NewLabel(query_id=query.pk, source=source, required=required, asked=[0, 1, 2])
         for query, (_, required, _) in zip(queries, rows, strict=True)
     )

@@ -2,29 +2,36 @@
 
 import json
 import re
+import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from html.parser import HTMLParser
 from io import StringIO
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from django.contrib.auth.models import Group, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app.labels import snapshots
-from datasets_app.models import Snapshot
+from datasets_app.labels import labels, snapshots
+from datasets_app.models import Query, Snapshot
 from tests.training_app import served
 from tests.training_app.labeled import label
 from tests.training_app.words import NEEDS, PERFECT, WEAK, WordRouter, interval
 from training_app.engine.data import metrics
-from training_app.models import RouterModel
+from training_app.models import Decision, Outcome, RouterModel, Standing
 from training_app.rollout import trials
 from training_app.training import runs
 from training_app.versions import gate, standings
+from training_app.watching import promise_alarms
 
 #: Right as often as WEAK, on other queries: it knows nothing of parcels.
 OTHERWISE_WEAK = {word: agent for word, agent in PERFECT.items() if agent != 1}
@@ -63,25 +70,35 @@ class OutsideEngineers(HTMLParser):
 
 @dataclass
 class Said:
-    """What the walk met: `places` that spoke of quality, the `shares` of 100, the `verdicts`, and `decimals` with their places."""
+    """What the walk met: `places` that spoke of quality, the `shares` of 100, the `verdicts`, and `decimals` with their places; `by`
+    has the places of each share and verdict."""
 
     places: set[str] = field(default_factory=set)
     shares: set[int] = field(default_factory=set)
     verdicts: set[str] = field(default_factory=set)
     decimals: set[tuple[str, str]] = field(default_factory=set)
+    by: dict[int | str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     SHARES = re.compile(r"(\d+) of 100 (?:queries )?exactly right|(\d+) \(\d+ to \d+\)|(?<![\d.])(\d+) of 100 \(")
     VERDICTS = re.compile(
         r"This model is better|This model is worse|Too close to tell|No difference shows|[Tt]oo few (?:answers to judge|to say)"
         r"|[Bb]etter than|[Ww]orse than|wins here"
     )
+    #: Verdicts that say the same, the gate's "Worse than the active model" too.
+    SAME: ClassVar[dict[str, str]] = {
+        "too few answers to judge": "too few to say",
+        "worse than": "this model is worse",
+        "better than": "this model is better",
+    }
     DECIMALS = re.compile(r"(?:Jaccard|F1|exact|Exact)\W{0,12}[01]\.\d{2,}|[+−]0\.\d{3}|\b[01]\.\d{3,4}\b")
 
     def hear(self, place: str, text: str) -> None:
         shares = {int(next(filter(None, one))) for one in self.SHARES.findall(text)}
-        verdicts = {one.lower().replace("answers to judge", "to say") for one in self.VERDICTS.findall(text)}
+        verdicts = {self.SAME.get(one.lower(), one.lower()) for one in self.VERDICTS.findall(text)}
         if shares or verdicts:
             self.places.add(place)
+        for one in (*shares, *verdicts):
+            self.by[one].add(place)
         self.shares |= shares
         self.verdicts |= verdicts
         self.decimals |= {(place, one) for one in self.DECIMALS.findall(text)}
@@ -143,14 +160,17 @@ def walk(pool: Pool, models: list[RouterModel]) -> Said:
                     said.shares.add(model["verdict"]["right_of_100"])
     for command, options in (("list_models", {}), ("evaluate", {})):
         if models:
-            call_command(command, pool=pool.slug, stdout=(out := StringIO()), stderr=StringIO(), **options)
+            out = StringIO()
+            with suppress(CommandError):  # of an artifact that cannot be read, or without a test query
+                call_command(command, pool=pool.slug, stdout=out, stderr=StringIO(), **options)
             said.hear(command, out.getvalue() if command == "list_models" or "Too few" in out.getvalue() else "")
     return said
 
 
-def trained(snapshot: Snapshot, words: dict[str, int], expected: int) -> RouterModel:
-    """A model whose scorecard says truly what it does on the test queries of the snapshot."""
-    tested = [example for example in snapshots.examples(snapshot) if example.split == "test"]
+def trained(snapshot: Snapshot, words: dict[str, int], expected: int, **more: object) -> RouterModel:
+    """A model whose scorecard says truly what it does on the test queries of the snapshot, and `more`."""
+    split = snapshot.measured_on
+    tested = [example for example in snapshots.examples(snapshot) if example.split == split]
     chosen = [{agent for word, agent in words.items() if word in example.text} for example in tested]
     selected, required = (
         np.array([[agent in one for agent in NEEDS] for one in sets])
@@ -162,11 +182,13 @@ def trained(snapshot: Snapshot, words: dict[str, int], expected: int) -> RouterM
     card = {
         "metrics": figures,
         "queries": len(tested),
-        "measured_on": "test",
+        "measured_on": split,
         "best_baseline": "svm",
         "baselines": {"constant": lead, "svm": lead},
         "warnings": [],
+        "judges": snapshot.judges,
         "decision": {"rule": "bayes", "why": "asked", "goal": "jaccard"},
+        **more,
     }
     run = runs.launch(snapshot.pool, snapshot=snapshot, queue=False)
     attempt = runs.claim(run.pk)
@@ -179,11 +201,13 @@ def scripted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     """Makes the first an active model and the second its canary, of a pool with nine test queries for each four of `variants`."""
     monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
 
-    def make(variants: int, *learnt: tuple[dict[str, int], int]) -> list[RouterModel]:
-        label(pool, variants)
+    def make(
+        variants: int, *learnt: tuple[dict[str, int], int], more: dict[str, object] | None = None, **kind: Any
+    ) -> list[RouterModel]:
+        label(pool, variants, **kind)
         snapshot = snapshots.take(pool)
-        models = [trained(snapshot, words, expected) for words, expected in learnt]
-        gate.promote(models[0], actor=None)
+        models = [trained(snapshot, words, expected, **(more or {})) for words, expected in learnt]
+        gate.promote(models[0], actor=None, override="to see")
         trials.start_canary(models[1], 0.1, actor=None, override="to see")
         standings.measure(pool)
         return models
@@ -216,4 +240,86 @@ def test_of_a_live_pool_every_place_says_the_same(scripted: Callable, pool: Pool
 def test_of_two_equal_models_none_is_better(scripted: Callable, pool: Pool) -> None:
     said = walk(pool, scripted(72, (WEAK, 67), (OTHERWISE_WEAK, 67)))
     assert (said.shares, said.verdicts) == ({67}, {"too close to tell"})
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_of_a_worse_candidate_every_place_says_that_it_is(scripted: Callable, pool: Pool) -> None:
+    said = walk(pool, scripted(72, (PERFECT, 100), (WEAK, 67)))
+    assert (said.shares, said.verdicts) == ({67, 100}, {"this model is worse"})
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_a_pool_with_a_few_labels_and_no_model_says_nothing_of_quality(pool: Pool) -> None:
+    label(pool, 1)
+    said = walk(pool, [])
+    assert (said.shares, said.verdicts, said.decimals) == (set(), set(), set())
+
+
+@pytest.mark.at_length
+def test_where_only_an_llm_labeled_its_labels_judge_everywhere(scripted: Callable, pool: Pool) -> None:
+    said = walk(pool, scripted(72, (WEAK, 67), (PERFECT, 100), source="llm"))
+    assert (said.shares, said.verdicts) == ({67, 100}, {"this model is better"})
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_without_test_queries_nothing_is_known(scripted: Callable, pool: Pool) -> None:
+    splits = ("train", "train", "val")
+    said = walk(pool, scripted(72, (WEAK, 67), (PERFECT, 100), splits=splits))
+    assert (said.shares, said.verdicts, said.decimals) == (set(), {"too few to say"}, set())
+
+
+@pytest.mark.at_length
+def test_by_cross_validation_one_figure_stands_and_nothing_is_compared(scripted: Callable, pool: Pool) -> None:
+    figures = {"exact": interval(0.7, 0.9), "jaccard": interval(0.8, 0.95)}
+    lead = {"constant": {"metrics": figures, "difference": figures}, "svm": {"metrics": figures, "difference": figures}}
+    folded = {"queries": 72, "folds": 5, "metrics": figures, "baselines": lead}
+    said = walk(pool, scripted(8, (WEAK, 67), (PERFECT, 100), more={"cross_validated": folded}))
+    assert (said.shares, said.verdicts) == ({80}, {"too few to say"})
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_when_gold_changes_every_place_says_what_is_so_now(scripted: Callable, pool: Pool) -> None:
+    models = scripted(72, (WEAK, 67), (PERFECT, 100))
+    for query in Query.objects.filter(group__split="test", text__contains="nice day"):
+        labels.record(query, source="import", required=[0], asked=[0, 1, 2])
+    assert standings.measure(pool)
+    said = walk(pool, models)
+    assert (said.shares, said.verdicts) == ({56, 89}, {"this model is better"}), said.by
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_a_model_that_cannot_be_loaded_keeps_what_was_measured(scripted: Callable, pool: Pool) -> None:
+    models = scripted(72, (WEAK, 67), (PERFECT, 100))
+    models[0].artifact.content = b"{"
+    models[0].artifact.save()
+    Standing.objects.all().delete()
+    standings.measure(pool)
+    said = walk(pool, models)
+    assert said.shares == {67, 100}
+    assert said.verdicts <= {"this model is better", "too few to say"}
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
+def test_a_broken_promise_stands_beside_the_one_promised(scripted: Callable, pool: Pool) -> None:
+    models = scripted(72, (PERFECT, 100), (WEAK, 67))
+    made = Decision.objects.bulk_create(
+        Decision(
+            id=uuid.uuid4(), pool=pool, model=models[0], text=f"my refund number {i}", agents=[0], scores={}, confidence=0.9,
+            steps=1, stop_reason="stop", microseconds=300, at=timezone.now() - timedelta(minutes=i),
+        )
+        for i in range(60)
+    )  # fmt: skip
+    Outcome.objects.bulk_create(
+        Outcome(decision_id=one.pk, pool=pool, success=i % 2 == 0) for i, one in enumerate(made)
+    )
+    promise_alarms.look_all()
+    said = walk(pool, models)
+    assert said.shares == {67, 100, 50}  # 30 of 60 outcomes were good
+    assert said.verdicts <= {"this model is worse", "too few to say"}, said.by
     assert said.decimals == set()

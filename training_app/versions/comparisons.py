@@ -8,7 +8,7 @@ from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from training_app.engine.data import shares
 from training_app.models import Comparison, RouterModel
-from training_app.versions import kinds, registry
+from training_app.versions import kinds, registry, standings
 
 
 class Measured(NamedTuple):
@@ -20,7 +20,8 @@ class Measured(NamedTuple):
 
 
 def between(model: RouterModel, against: RouterModel, *, most: int | None = None) -> Comparison | None:
-    """The comparison of two models of one kind, measured now where it was not yet.
+    """The comparison of two models of one kind: on the queries that all models of the pool are measured on, where these are enough;
+    else on the test queries of the model's snapshot, measured now where it was not yet.
 
     None where there is no snapshot with a test query to measure on, where it was not measured yet and would take more than `most`
     queries, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for an artifact that
@@ -28,6 +29,9 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
     """
     if not kinds.of(model.kind).beside:
         return by_scorecards(model, against)
+    together = standings.between(model, against)
+    if together is not None:
+        return together
     snapshot = snapshot_for(model)
     if snapshot is None:
         return None

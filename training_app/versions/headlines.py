@@ -24,7 +24,7 @@ def headline(model: RouterModel) -> dict[str, float]:
 
 def _headline(card: Card, standing: Standing | None) -> dict[str, float]:
     if standing is not None:
-        figures = {name: figure["ours"]["mean"] for name, figure in standing.figures.items()}
+        figures = {name: standing.figures[name]["ours"]["mean"] for name in HEADLINE if name in standing.figures}
     else:
         figures = {name: figure.mean for name, figure in card.figures.items()} if enough(card) else {}
     return {name: figures[name] for name in HEADLINE if name in figures}

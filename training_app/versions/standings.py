@@ -26,7 +26,7 @@ from datasets_app.labels import filling, snapshots
 from datasets_app.models import Gold, Label, Query, QueueSettings, Snapshot, Split
 from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import paired
-from training_app.models import SET_ROUTER, RouterModel, Standing
+from training_app.models import SET_ROUTER, Comparison, RouterModel, Standing
 from training_app.versions import registry, scorecards
 
 #: The newest models that are compared, and the newest queries that each of them routes.
@@ -74,6 +74,18 @@ def of(pool: Pool) -> Together | None:
     return Together(queries, models, at) if models > 1 else None
 
 
+def between(model: RouterModel, against: RouterModel) -> Comparison | None:
+    """Two models of a pool on the queries that all were measured on, as a row that is not kept; None of too few of them."""
+    rows = Standing.objects.filter(model__in=(model.pk, against.pk), queries__gte=scorecards.LEAST_CHECKED)
+    both = {row.model_id: row for row in rows}
+    ours, theirs = both.get(model.pk), both.get(against.pk)
+    if ours is None or theirs is None or ours.stamp != theirs.stamp:
+        return None
+    settings = model.run.config if model.run else {}
+    figures = paired.of_sets(settings, pools.roster(model.pool), ours.required, ours.answers, theirs.answers)
+    return Comparison(model=model, against=against, queries=ours.queries, figures=figures)
+
+
 def measure_all() -> int:
     """Measure every pool whose gold, agents or models have changed; how many were. A schedule calls it."""
     return sum(measure(pool) for pool in Pool.objects.filter(models__kind=SET_ROUTER).distinct())
@@ -85,9 +97,10 @@ def measure(pool: Pool) -> bool:
     stamp = _stamp(pool, models)
     old = Standing.objects.filter(model__pool=pool)
     stamps = set(old.values_list("stamp", flat=True))
-    if stamps == {stamp} or not (stamps or models):
+    if stamps == {stamp} or not (stamps or (models and Gold.objects.of(pool).exists())):
         return False
-    rows = _measured(_gathered(pool, models), pool, stamp)
+    judged = Gold.objects.of(pool).exists()  # where nobody but an LLM has labeled, scorecards say what its labels say
+    rows = _measured(_gathered(pool, models), pool, stamp) if judged else []
     with transaction.atomic():
         old.delete()
         Standing.objects.bulk_create(rows)
@@ -173,17 +186,18 @@ def _measured(gathered: Gathered, pool: Pool, stamp: str) -> list[Standing]:
         if model.pk not in answers:
             continue
         theirs = active if active is not None and active.pk in answers else model
-        figures = (
-            paired.by_measure(training[model.pk], roster, gathered.required, answers[model.pk], answers[theirs.pk])
-            if gathered.texts
-            else {}
-        )
         rows.append(
             Standing(
                 model=model,
                 against=theirs if theirs is not model else None,
                 queries=len(gathered.texts),
-                figures=figures,
+                answers=[sorted(chosen) for chosen in answers[model.pk]],
+                required=[sorted(needed) for needed in gathered.required],
+                figures=paired.of_sets(
+                    training[model.pk], roster, gathered.required, answers[model.pk], answers[theirs.pk]
+                )
+                if gathered.texts
+                else {},
                 stamp=stamp,
             )
         )

@@ -14,9 +14,9 @@ from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.training_app.labeled import label
 from tests.training_app.words import PERFECT, WEAK, WordRouter, card
-from training_app.models import RouterModel, Standing
+from training_app.models import Comparison, RouterModel, Standing
 from training_app.training import runs
-from training_app.versions import gate, standings, verdict
+from training_app.versions import comparisons, gate, standings, verdict
 
 EVERY = [0, 1, 2]
 
@@ -140,3 +140,16 @@ def test_lists_sort_and_compare_on_the_same_queries(pool: Pool, ops: User) -> No
     call_command("list_models", pool=pool.slug, stdout=(out := StringIO()))
     assert "100 (98 to 100)" in out.getvalue() or "100 (97 to 100)" in out.getvalue()
     assert "This model is better." in out.getvalue()
+
+
+def test_any_two_models_are_compared_on_the_same_queries(pool: Pool) -> None:
+    label(pool, 72)
+    models = [made(pool, PERFECT), made(pool, WEAK), made(pool, {})]
+    standings.measure(pool)
+    compared = comparisons.between(models[0], models[2])
+    assert compared is not None
+    assert (compared.pk, compared.queries) == (None, 162)
+    assert compared.figures["exact"]["ours"]["mean"] == 1.0
+    assert round(compared.figures["exact"]["theirs"]["mean"], 2) == 0.33
+    assert compared.figures["by_size"]
+    assert not Comparison.objects.exists()

@@ -30,30 +30,29 @@ def beside(
     test = [row for row in examples if row.split == "test" and (row.asked is None or shared <= row.asked)]
     required = [row.required for row in test]
     sets = [routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
-    ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
-    figures: dict[str, Any] = dict(by_measure(ours.training, agents, required, *sets))
-    if test:
-        truth, mine, other = (_matrix(chosen, ids) for chosen in (required, *sets))
-        figures |= analysis.beside(mine, other, truth, np.ones_like(truth), ids)
-    return len(test), figures
+    return len(test), of_sets(ours.training, agents, required, sets[0], sets[1])
 
 
-def by_measure(
+def of_sets(
     training: Mapping[str, Any],
     agents: Sequence[Agent],
     required: Sequence[Collection[int]],
     ours: Sequence[Collection[int]],
     theirs: Sequence[Collection[int]],
-) -> dict[str, dict[str, Any]]:
-    """Two lists of sets beside each other on the same queries, by measure {"ours", "theirs", "difference"}: COMPARED, and what the
-    router with these `training` settings was trained for."""
+) -> dict[str, Any]:
+    """The figures of `beside`, of sets that were answered to the same queries; `training` are the settings of the first router."""
     ids = sorted(frozenset().union(*required, *ours, *theirs))
     listed = {agent.id: agent for agent in agents}
     goal = priced(training, [listed.get(number) or Agent(number, "") for number in ids])
-    truth = _matrix(required, ids)
-    mine, other = (Judged.of(_matrix(chosen, ids), truth, goal) for chosen in (ours, theirs))
+    truth, *chosen = (_matrix(sets, ids) for sets in (required, ours, theirs))
+    mine, other = (Judged.of(sets, truth, goal) for sets in chosen)
     apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
-    return {name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart}
+    figures: dict[str, Any] = {
+        name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart
+    }
+    if required:
+        figures |= analysis.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)
+    return figures
 
 
 def routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:

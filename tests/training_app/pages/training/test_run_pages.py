@@ -21,10 +21,10 @@ from training_app.training import runs
 from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
-RUNS_QUERIES = 11
+RUNS_QUERIES = 12
 #: With orchestration, the page asks for models of its kinds too.
-MODELS_QUERIES = 18 + 2 * orchestration.INSTALLED
-HOME_QUERIES = 75
+MODELS_QUERIES = 20 + 2 * orchestration.INSTALLED
+HOME_QUERIES = 79
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
