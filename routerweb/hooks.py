@@ -202,6 +202,13 @@ def model_kinds() -> "Sequence[Kind]":
 
 
 @Hook
+def words_for_agents(pool: "Pool", said: str, /) -> Mapping[int, Sequence[tuple[int, int, int]]]:
+    """Called when somebody who labels a query that is not blind points at an agent: which words of the text to route call for each
+    agent, as (start, end, strength from 1 to 3), in units of UTF-16; agents without any are left out."""
+    return {}
+
+
+@Hook
 def run_problems(pool: "Pool", kind: str, /) -> Sequence[str]:
     """Called before a run of that kind is launched: what of the package keeps the pool from being ready for it, a sentence each."""
     return ()

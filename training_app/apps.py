@@ -13,7 +13,7 @@ class TrainingAppConfig(AppConfig):
 
         from routerweb import hooks, trigrams
         from training_app import ending, schedules, set_router
-        from training_app.answering import key_shares, quotas
+        from training_app.answering import key_shares, marks, quotas
         from training_app.models import Decision
         from training_app.rollout import outcomes
         from training_app.training import previews
@@ -25,6 +25,7 @@ class TrainingAppConfig(AppConfig):
         hooks.pool_contents.register(ending.holds)
         hooks.pool_figures.register(previews.counted)
         hooks.model_kinds.register(set_router.kinds)
+        hooks.words_for_agents.register(marks.of_pool)
         hooks.models_loaded.register(quotas.know)
         hooks.member_erased.register(deliveries.stop_for_member)
         hooks.texts_erased.register(erasing.forget_in_scorecards)

@@ -14,6 +14,7 @@ def _queue(prefix: str, name: str) -> list[URLPattern]:
         path(f"{prefix}heartbeat/", views.label_heartbeat, name=f"{name}_heartbeat"),
         path(f"{prefix}skipped/", views.label_skipped, name=f"{name}_skipped"),
         path(f"{prefix}<int:query_id>/", views.label_item, name=f"{name}_item"),
+        path(f"{prefix}<int:query_id>/words/", views.label_words, name=f"{name}_words"),
         path(f"{prefix}<int:query_id>/draft/", views.label_draft, name=f"{name}_draft"),
         path(f"{prefix}<int:query_id>/submit/", views.label_submit, name=f"{name}_submit"),
         path(f"{prefix}<int:query_id>/skip/", views.label_skip, name=f"{name}_skip"),

@@ -23,6 +23,7 @@ from datasets_app.figures import progress
 from datasets_app.labels import labeling, queue
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
+from routerweb import hooks
 from routerweb.http import opening, page
 from routerweb.pages import parameters
 
@@ -103,6 +104,20 @@ def label_next(request: HttpRequest, slug: str, number: int | None = None) -> Ht
         "datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, labeler, agent)}, request
     )
     return JsonResponse({"query": None, "html": html, **counts(pool, labeler, agent)})
+
+
+@require_GET
+@require_role(Role.LABELER)
+def label_words(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+    """Which words of the query call for each agent, {"words": {agent: [[start, end, strength], …]}}; null for a blind item, and for
+    one that the person does not hold."""
+    pool = get_pool(request, slug)
+    query, agent = _query(pool, query_id), _about(pool, number)
+    lease = queue.assignment_of(query, person(request), pool, agent)
+    if lease is None or lease.blind:
+        return JsonResponse({"words": None})
+    found = hooks.words_for_agents(pool, query.said)
+    return JsonResponse({"words": {number: marks for words in found for number, marks in words.items()}})
 
 
 @require_POST

@@ -1,6 +1,7 @@
 // The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
 import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, suggestion, waitsForOneKey } from "./label_form.js";
 import { listen } from "./label_keys.js";
+import { Marks } from "./label_marks.js";
 import { drawGoal, drawWaiting, fitScreen, listed } from "./label_screen.js";
 import { Outbox } from "./outbox.js";
 
@@ -68,6 +69,7 @@ function toggle(agent) {
     if (box.checked) form.elements.none.checked = false;
   });
   box.closest("li").scrollIntoView({ block: "nearest" });
+  marks.show(box.checked ? agent : null);
 }
 
 function toggleNone() {
@@ -430,6 +432,7 @@ async function history() {
 
 const commands = {
   submit, undo, accept, guidelines, history, describe, note, list,
+  marks: () => marks.turn(),
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -439,6 +442,7 @@ const commands = {
   noSuch: (code) => problem(`${words.noAgent} ${code}`),
   item: () => form,
 };
+const marks = new Marks(stage, root.dataset.store, () => form, address, words);
 const drawKeys = listen(root.dataset.store, commands);
 
 document.addEventListener("click", (event) => {

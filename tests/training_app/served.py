@@ -87,6 +87,9 @@ class ScriptedRouter:
     def confidences(self, texts: list[str], sets: object, available: object = None) -> np.ndarray:
         return np.full(len(texts), 0.912345)
 
+    def weights(self, text: str, top: int) -> dict[int, list[tuple[str, float]]]:
+        return {agent.id: [(text.split()[0], 1.0)] for agent in self.agents}
+
     def explain(
         self,
         text: str,

@@ -561,6 +561,15 @@ class Router:
         features = {self._ids[a]: part for a, part in enumerate(parts[: len(self._ids)]) if mask[a]}
         return Explanation(route, steps, features, self.rule, barred)
 
+    def weights(self, text: str | Sequence[Any], top: int) -> dict[int, list[tuple[str, float]]]:
+        """Of each agent the parts of a text that weigh most, at most `top`, with either sign: words and pieces of words, as scorers
+        name them. Empty where the scorer cannot name any."""
+        text = text if isinstance(text, str) else conversations.read(text)
+        if (reader := self._reader(text)) is not None:
+            return reader.weights(text, top)
+        parts = self.scorer.explain(text, top)
+        return dict(zip(self._ids, parts, strict=False))
+
     def _left_out(self, route: Route, free: Route, mask: BoolArray, allowed: Allowed) -> dict[int, Reason]:
         """By id, the agents of the `free` route that rules keep out of `route`, and why."""
         selected = np.zeros(len(mask), np.bool_)

@@ -27,9 +27,9 @@ from routerweb.http import page
 from routerweb.pages import paging, parameters
 from routerweb.pages.downloads import download
 from routerweb.trigrams import are_indexed
-from training_app.answering import answer, described, explanations, nearest, replays, serving
+from training_app.answering import answer, described, explanations, marks, nearest, replays, serving
 from training_app.engine.data.conversations import BadConversation, as_json, before
-from training_app.engine.routing.router import ArtifactError
+from training_app.engine.routing.router import ArtifactError, Router
 from training_app.models import Decision, Outcome
 from training_app.models.decisions import DecisionQuerySet
 from training_app.pages.answering import playground_chat, playground_models
@@ -105,7 +105,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:
             if "go_on" not in asked:
-                context |= _answered(given)
+                context |= {**_answered(given), "marks": _marks(given.model.router, said)}
                 if context["may_label"] and not messages:
                     chosen = [agent.id for agent in context["cold_taken"]]
                     context["correction"] = CorrectionForm.of(pool, query, [*given.route.agents, *chosen], "playground")
@@ -134,6 +134,13 @@ def _answered(given: answer.Answer) -> dict[str, Any]:
         "cold_taken": [by_number[number] for number in given.cold_taken],
         "answer": json.dumps(answer.as_json(given, kept=False), ensure_ascii=False, indent=2),
     }
+
+
+def _marks(router: Router, said: str) -> dict[str, Any]:
+    """For the page's script: the words that call for each agent, and the agents' names; {} where no words can be named."""
+    words = marks.of_router(router, said)
+    names = {agent.id: agent.name for agent in router.agents}
+    return {"words": words, "names": names} if words else {}
 
 
 @require_GET
@@ -248,6 +255,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
             replayed = replays.replay(decision, router, cold)
             columns = explanations.columns_of(router.agents, loaded)
             context["picture"] = explanations.picture(replayed.explanation, columns)
+            context["marks"] = _marks(router, decision.said)
             context["replayed"] = replayed
     crumbs = [*_crumbs(decision.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
     return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
