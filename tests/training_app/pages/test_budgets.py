@@ -1,0 +1,171 @@
+"""What each page of a pool costs the database: SQL statements, and rows read, in a small pool and in a large one.
+
+The pool has one query and one decision, then PAGE_ROWS (1,000) more; 100000 takes an hour, and `-s` shows what each page read.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from agents_app.models import Pool
+from datasets_app.labels import labels, queue
+from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from tests import orchestration
+from tests.page_cost import queries
+from tests.training_app.answering.test_decisions import pending
+from training_app.answering import decisions
+from training_app.models import Decision, Outcome, RouterModel
+from training_app.rollout import traffic_hours
+
+pytestmark = [pytest.mark.both_databases, pytest.mark.at_length, orchestration.needed]
+
+#: What a page may cost, by its address below the pool's: SQL statements, and with ROWS queries and decisions so many steps of SQLite's
+#: virtual machine, about ten for each row that is read.
+BUDGETS = {
+    "": (85, 200_000),
+    "queries/": (20, 34_000),
+    "label/": (32, 14_000),
+    "label/mine/": (12, 2_000),
+    "review/": (25, 26_000),
+    "agreement/": (16, 87_000),
+    "drift/": (16, 13_000),
+    "models/": (24, 2_500),
+    "runs/": (8, 2_000),
+    "decisions/": (14, 33_000),
+    "traffic/": (14, 21_000),
+    "proposals/": (10, 2_000),
+    "agents/": (9, 2_000),
+    "cases/": (10, 2_000),
+    "alarms/": (16, 2_000),
+    "episodes/": (9, 2_000),
+    "settings/": (7, 2_000),
+    "playground/": (9, 2_000),
+}
+ROWS = 1_000
+PAGE_ROWS = int(os.environ.get("PAGE_ROWS", str(ROWS)))
+#: Steps of SQLite's virtual machine between two counts.
+STEPS = 100
+
+
+@dataclass
+class Cost:
+    """What a page took."""
+
+    statements: int = 0
+    read: int = 0
+
+
+@contextmanager
+def counted() -> Iterator[Cost]:
+    """What is read within it: rows on PostgreSQL, steps of the virtual machine on SQLite."""
+    cost = Cost()
+    before = _rows_read() if connection.vendor == "postgresql" else 0
+
+    def step() -> int:
+        cost.read += STEPS
+        return 0
+
+    if connection.vendor == "sqlite":
+        connection.connection.set_progress_handler(step, STEPS)
+    try:
+        with CaptureQueriesContext(connection) as made:
+            yield cost
+    finally:
+        if connection.vendor == "sqlite":
+            connection.connection.set_progress_handler(None, 0)
+    cost.statements = len(made)
+    if connection.vendor == "postgresql":
+        cost.read = _rows_read() - before
+
+
+def _rows_read() -> int:
+    """Rows that this transaction has read so far, by scans of tables and by indexes."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid)) FROM pg_class "
+            "WHERE relkind IN ('r', 'i') AND relname !~ '^(pg_|django_)'"
+        )
+        return int(cursor.fetchone()[0] or 0)
+
+
+def grow(pool: Pool, model: RouterModel, people: list[User], first: int, rows: int) -> None:
+    """Queries from number `first` on: of twenty, ten labeled by an import, two by one person, one by two who differ; and decisions."""
+    dataset, _made = Dataset.objects.get_or_create(pool=pool, name="Tickets")
+    texts = [f"my parcel number {n} has not come" for n in range(first, first + rows)]
+    groups = SplitGroup.objects.bulk_create(
+        [SplitGroup(pool=pool, key=group_hash(text), split="train") for text in texts]
+    )
+    made = Query.objects.bulk_create(
+        [
+            Query(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
+            for text, group in zip(texts, groups, strict=True)
+        ]
+    )
+    said = []
+    for n, query in enumerate(made):
+        if n % 20 < 10:
+            said.append(labels.NewLabel(query.pk, "import", [n % 3], [0, 1, 2]))
+        elif n % 20 < 13:
+            said.append(labels.NewLabel(query.pk, "human", [n % 3], [0, 1, 2], author=people[0]))
+        if n % 20 == 12:
+            said.append(labels.NewLabel(query.pk, "human", [(n + 1) % 3], [0, 1, 2], author=people[1]))
+    labels.record_many(said)
+    queue.fill(pool)
+    now = timezone.now()
+    answers = []
+    for n in range(rows):
+        at = (now - timedelta(minutes=1 + n * 20_000 / rows)).timestamp()
+        answers.append(pending(model, texts[n])._replace(id=decisions.new_id(at), at=at))
+    for start in range(0, rows, 500):
+        decisions.insert(answers[start : start + 500])
+    reported = Decision.objects.filter(text__in=texts[::10][:5_000]).values_list("pk", flat=True)
+    Outcome.objects.bulk_create(
+        [Outcome(decision_id=key, pool=pool, success=n % 4 > 0) for n, key in enumerate(reported)]
+    )
+    traffic_hours.count_all()
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+
+
+def test_pages_hold_to_their_budgets(fresh_process, pool, model, person) -> None:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("admin"))
+
+    def cost_of(name: str) -> Cost:
+        address = reverse("pool_home", args=[pool.slug]) + name
+        browser.get(address)  # what a process keeps of it is in memory then
+        with counted() as cost:
+            assert browser.get(address).status_code == 200
+        return cost
+
+    people = [person("labeler"), person("reviewer")]
+    grow(pool, model, people, 0, 1)
+    one = {name: cost_of(name) for name in BUDGETS}
+    grow(pool, model, people, 1, PAGE_ROWS)
+    table = {name: (one[name], cost_of(name)) for name in BUDGETS}
+    print("| page | statements: one query, many | read: one query, many |\n| --- | --- | --- |")
+    for name, costs in table.items():
+        print(
+            f"| {name or 'Home'} | {', '.join(str(c.statements) for c in costs)} | {', '.join(f'{c.read:,}' for c in costs)} |"
+        )
+    over = {
+        name: costs
+        for name, costs in table.items()
+        if max(cost.statements for cost in costs) > queries(BUDGETS[name][0])
+        or (
+            PAGE_ROWS == ROWS
+            and max(cost.read for cost in costs) > BUDGETS[name][1 + (connection.vendor == "postgresql")]
+        )
+    }
+    assert over == {}
