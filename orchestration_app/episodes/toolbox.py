@@ -1,34 +1,31 @@
 """All tools of a pool's agents, searched by what a conversation needs: for clients that cannot read hundreds of descriptions.
 
-A tool is one of an MCP server's, or an agent of another kind, which takes a task. Its document is its name, its description and the
-tasks that it was called for and did well at; the likeness is that of agents no model has learnt (`reading.cold`). How many are
-shown follows from how sure that is: as many as hold SURE of the likeness that the best MOST have together.
+A tool is one of an MCP server's, or an agent of another kind, which takes a task. `engine.tool_search` ranks them by what they and
+their servers say of themselves and by the tasks that they were called for and did well at; how many are shown follows from how sure
+that is.
 """
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from django.utils import timezone
 
+from orchestration_app.engine.tool_search import Document, ToolSearch, as_many_as_needed
 from orchestration_app.episodes.policies import Orchestra
 from orchestration_app.models import Episode, Executor, Step
 from routerweb import state
-from training_app.engine.data.examples import Agent
-from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.reading import sentences
 
 POLICY = "mcp tools"
-#: Tools shown at least and at most, and the share of the likeness of the best MOST that those shown hold.
-LEAST, MOST, SURE = 3, 10, 0.8
 #: Earlier calls that a tool's document has at most, and that are read.
 TASKS, CALLS = 30, 3_000
 #: What was called is read again so often.
 FRESH_SECONDS = 60.0
-#: A likeness counts by this power, so that the best stand out.
-SHARPNESS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +51,15 @@ class Toolbox:
     """The tools of a pool, and who finds them."""
 
     tools: tuple[Tool, ...]
-    scorer: Descriptions
+    scorer: ToolSearch
     orchestra: Orchestra
     read_at: float
 
     def found(self, query: str, most: int = 0) -> list[tuple[Tool, float]]:
         """The tools that a query needs, likeliest first: `most` of them, or as many as it takes to be sure."""
-        scores = self.scorer.likeness(query)
-        order = sorted(range(len(self.tools)), key=lambda at: (-scores.get(at, 0.0), at))
-        ranked = [(self.tools[at], scores.get(at, 0.0)) for at in order[: most or MOST]]
-        if most:
-            return ranked
-        weights = [score**SHARPNESS for _tool, score in ranked]
-        total, held, count = sum(weights), 0.0, 0
-        while count < len(ranked) and (count < LEAST or held < SURE * total):
-            held, count = held + weights[count], count + 1
-        return ranked[:count]
+        scores = self.scorer.scores(query)
+        order = np.argsort(-scores, kind="stable")[:most].tolist() if most else as_many_as_needed(scores)
+        return [(self.tools[at], round(float(scores[at]), 4)) for at in order]
 
     def named(self, name: str) -> Tool | None:
         """The tool of that name."""
@@ -87,21 +77,24 @@ def of(orchestra: Orchestra) -> Toolbox:
     box = _boxes.get(slug)
     if box is None or box.orchestra is not orchestra or time.monotonic() - box.read_at > FRESH_SECONDS:
         with _making:
-            box = _boxes[slug] = _made(orchestra)
+            box = _boxes[slug] = _made(orchestra, box)
     return box
 
 
-def _made(orchestra: Orchestra) -> Toolbox:
+def _made(orchestra: Orchestra, before: Toolbox | None) -> Toolbox:
     tools = tuple(_tools(orchestra))
     did = _did(orchestra.pool.pk)
+    # An agent of several tools is their server; where it has one, both say the same.
+    several = [agent for agent, count in Counter(tool.agent for tool in tools).items() if count > 1]
+    place = {agent: at for at, agent in enumerate(several)}
+    servers = [(orchestra.specs[agent].name, orchestra.specs[agent].description) for agent in several]
     documents = [
-        Agent(at, _words(tool.own), tool.description, tuple(did.get((tool.agent, tool.own), ()))) for at, tool in enumerate(tools)
+        Document(tool.own, tool.description, place.get(tool.agent, -1), tuple(did.get((tool.agent, tool.own), ()))) for tool in tools
     ]  # fmt: skip
-    return Toolbox(tools, Descriptions(documents, meaning=False), orchestra, time.monotonic())
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("-", " ").replace(".", " ")
+    search = ToolSearch(
+        documents, servers, meaning=sentences.installed(), before=None if before is None else before.scorer
+    )
+    return Toolbox(tools, search, orchestra, time.monotonic())
 
 
 def _tools(orchestra: Orchestra) -> list[Tool]:

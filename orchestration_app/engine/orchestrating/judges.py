@@ -15,6 +15,8 @@ RUBRIC = (
     "10: the answer does all that the task asks, and nothing in it is wrong. 7: it does most of it. 4: it does a part, or is partly "
     "wrong. 0: it does not answer the task, or is wrong."
 )
+#: What a judge's word counts at least.
+LEAST_WORTH = 0.05
 
 
 @dataclass
@@ -60,6 +62,11 @@ class LanguageModelJudge:
         if isinstance(mark, bool) or not isinstance(mark, int | float) or not 0 <= mark <= 10:
             return None
         return float(mark) / 10
+
+
+def worth(share: float) -> float:
+    """What a judge's word counts beside a person's: how far the share in which the two agree is above chance, LEAST_WORTH to 1."""
+    return min(max(2 * share - 1, LEAST_WORTH), 1.0)
 
 
 def agreement(marks: Sequence[float], people: Sequence[float], middle: float = 0.5) -> dict[str, float]:

@@ -27,7 +27,7 @@ FAILURES = 3
 #: The newest marks that an agreement reads.
 MOST = 5_000
 #: What a model's judgement counts while nobody compared it with people's, and at least.
-UNCOMPARED, LEAST_WEIGHT = 0.5, 0.05
+UNCOMPARED = 0.5
 #: Below so many episodes that both judged an agreement says little.
 FEWEST = 30
 
@@ -92,7 +92,7 @@ def weight(episodes: "QuerySet[Episode]") -> float:
     compared = agreement(episodes)
     if not compared or compared[0].few:
         return UNCOMPARED
-    return min(max(2 * compared[0].share["mean"] - 1, LEAST_WEIGHT), 1.0)
+    return judges.worth(compared[0].share["mean"])
 
 
 def turn() -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from agents_app.models import Pool
 from benchmarks.orchestration import protocol_servers as servers
+from orchestration_app.engine import tool_search
 from orchestration_app.episodes import toolbox
 from orchestration_app.models import Episode, Executor
 from tests.orchestration_app.episodes.test_protocols import running
@@ -70,7 +71,7 @@ def test_the_list_shows_what_the_conversation_needs(
     executor(0, "mcp", address="https://127.0.0.1:9/mcp", tools=TOOLS)
     listed = said(app, "tools/list", _meta={"routerweb/query": "book me a flight to Oslo"})["tools"]
     assert [tool["name"] for tool in listed[:3]] == ["search", "call", "book_flight"]
-    assert len(listed) <= 2 + toolbox.MOST
+    assert len(listed) <= 2 + tool_search.MOST
 
 
 def test_search_learns_from_what_was_called(crew: Pool, executor: Callable[..., Executor], app: Application) -> None:

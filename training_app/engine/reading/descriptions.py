@@ -142,11 +142,15 @@ class Descriptions:
 
     def likeness(self, text: str) -> dict[int, float]:
         """How alike a text and each agent are, 0 to 1, by id, rounded to four decimals: what ranks agents, and no probability."""
+        return {agent.id: round(value, 4) for agent, value in zip(self.agents, self.alike(text).tolist(), strict=True)}
+
+    def alike(self, text: str) -> FloatArray:
+        """The same in the agents' order, not rounded, float32[A]."""
         alike = self._alike(str(text))[2]
         if self.meaning and WORD.search(text):
             total = alike / np.float32(1 + NAME / 2)
             alike = np.clip(np.where(total < UNLIKE, ALIKE / UNLIKE * total, ALIKE + total - UNLIKE), 0, 1)
-        return {agent.id: round(float(value), 4) for agent, value in zip(self.agents, alike, strict=True)}
+        return np.asarray(alike, np.float32)
 
     def features(self, text: str) -> FloatArray:
         """float32[A, FEATURES]."""
