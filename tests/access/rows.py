@@ -127,6 +127,8 @@ PAGES: dict[str, Row] = {
     P + "label/<int:query_id>/": Row(LABELERS, "GET POST"),
     **{P + f"label/<int:query_id>/{what}/": Row(LABELERS, "POST") for what in ("draft", "submit", "skip")},
     P + "label/<int:query_id>/history/": Row(EVERYBODY),
+    P + "label/<int:query_id>/words/": Row(LABELERS),
+    P + "label/agent/<int:number>/<int:query_id>/words/": Row(LABELERS),
     P + "label/agent/<int:number>/": Row(LABELERS, "GET POST"),
     P + "label/agent/<int:number>/next/": Row(LABELERS, "POST"),
     **{P + f"label/agent/<int:number>/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},

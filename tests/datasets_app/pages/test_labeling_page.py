@@ -410,3 +410,20 @@ def test_a_submit_that_dies_half_way_leaves_nothing_and_may_come_again(
         assert send(client, pool, queries[0], 2, key="once").status_code == 200
     assert Label.objects.count() == 1
     assert Assignment.objects.get().state == "done"
+
+
+def test_words_are_named_to_who_holds_the_query_and_never_on_a_blind_item(
+    client, pool, plain, queries, ana, monkeypatch
+):
+    monkeypatch.setattr(
+        "routerweb.hooks.words_for_agents._implementations", [lambda pool, said: {1: [(0, len(said), 3)]}]
+    )
+    of_nobody = client.get(url("label_words", pool, queries[0].pk)).json()
+    client.post(url("label", pool))
+    lease = queue.held(pool, ana)
+    address = url("label_words", pool, lease.item.query_id)
+    shown = client.get(address).json()
+    Assignment.objects.filter(pk=lease.pk).update(blind=True)
+    blind = client.get(address).json()
+    assert (of_nobody, blind) == ({"words": None}, {"words": None})
+    assert shown == {"words": {"1": [[0, len(lease.item.query.text), 3]]}}
