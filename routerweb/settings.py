@@ -149,7 +149,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "agents_app.accounts.second_factor.AskedFor",
     "agents_app.public_demo.PublicDemo",
-    "routerweb.page_time.PageTime",
+    "routerweb.pages.page_time.PageTime",
 ]
 
 ROOT_URLCONF = "routerweb.urls"

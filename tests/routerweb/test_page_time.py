@@ -7,7 +7,8 @@ from django.db import connection
 from django.http import HttpResponse
 
 from datasets_app.models import Query
-from routerweb import page_time, trigrams
+from routerweb import trigrams
+from routerweb.pages import page_time
 from training_app.pages.home import home_views
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
