@@ -52,7 +52,7 @@ def learnt(config: Config, folder: Path) -> Iterator[tuple[str, FloatArray, dict
         rows_of([e for e in found.examples if e.split == s], found.agents) for s in ("train", "val", "test")
     )
     keys = [e.fold_key for e in found.examples if e.split == "train"]
-    fit = cross_fit(LinearScorer(c=1.0), train.texts, train.required, train.asked, keys, seed=config.seed)
+    fit = cross_fit(LinearScorer(c=1.0), train, keys, seed=config.seed)
     own, of_val, of_test = (fit.platt(fit.fitted.logits(rows.texts)) for rows in (train, val, test))
     for part, change in PARTS.items():
         changed = Config.from_mapping({**config.to_mapping(), "decision": "ddqn", **change})

@@ -148,9 +148,7 @@ def default_weights(source: Path) -> None:
     """Print the weights learnt from train, read by a linear scorer of the last turn alone."""
     folder = read_folder(source)
     rows, groups = rows_of(folder.train, folder.agents), [example.group for example in folder.train]
-    fit = cross_fit(
-        LinearScorer(), [str(text) for text in rows.texts], rows.required, rows.asked, groups, seed=0, folds=3
-    )
+    fit = cross_fit(LinearScorer(), replace(rows, texts=[str(text) for text in rows.texts]), groups, seed=0, folds=3)
     p = sigmoid(fit.log_odds)
     found = continuing.fit(p, p >= 0.5, rows.required, rows.texts, groups, np.zeros(len(continuing.FEATURES)))
     print(

@@ -214,7 +214,7 @@ def decided(pool: str, seed: int, goals: dict[str, Goal], settings: dict[str, st
     rows = {split: rows_of([e for e in found if e.split == split], roster) for split in SIZES}
     scorer = LinearScorer(c=1.0)
     told = rows["train"]
-    fit = cross_fit(scorer, told.texts, told.required, told.asked, [e.text for e in found[: len(told)]], seed=seed)
+    fit = cross_fit(scorer, told, [e.text for e in found[: len(told)]], seed=seed)
 
     def queries(part: Rows, log_odds: FloatArray) -> Queries:
         return Queries(log_odds, np.zeros((len(part), 0), np.float32), part.required, part.asked)

@@ -22,7 +22,7 @@ import numpy as np
 from training_app.engine.data.conversations import before
 from training_app.engine.data.examples import Example
 from training_app.engine.data.folders import read_folder
-from training_app.engine.data.rows import rows_of
+from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.judging import gaps
 from training_app.engine.judging.analysis import confusion
 from training_app.engine.reading import sentences
@@ -48,7 +48,7 @@ def vectors_of(texts: Sequence[str]) -> Any:
 def probabilities(train: Sequence[str], required: Any, test: Sequence[str]) -> Any:
     """What a linear router that learnt `train` says of `test`, float[N, A]."""
     asked, groups = np.ones(required.shape, np.bool_), [str(i) for i in range(len(train))]
-    fit = cross_fit(LinearScorer(), list(train), required, asked, groups, seed=0, folds=3)
+    fit = cross_fit(LinearScorer(), Rows(list(train), required, asked), groups, seed=0, folds=3)
     return sigmoid(fit.platt(fit.fitted.logits(list(test))))
 
 

@@ -182,17 +182,17 @@ def explored(n: int, seed: int) -> off_policy.Estimates | None:
     matched = answered == candidate
     if not matched.any():
         return None
-    return off_policy.estimate(
-        success,
-        chance,
-        matched,
-        answered == -1,
-        np.full(n, 0.9),
-        np.full(n, 0.7),
-        np.full(n, 0.7),
-        rounds=300,
-        seed=seed,
+    confidence = np.full(n, 0.7)
+    logged = off_policy.Logged(
+        success=success,
+        propensity=chance,
+        candidate=matched,
+        own=answered == -1,
+        own_propensity=np.full(n, 0.9),
+        confidence_candidate=confidence,
+        confidence_answered=confidence,
     )
+    return off_policy.estimate(logged, rounds=300, seed=seed)
 
 
 def off_policy_estimate(name: str) -> Callable[[Rng, int], bool | None]:

@@ -142,47 +142,50 @@ def _voice(labels: Sequence[Label], merged: voices.Merges, heard: voices.Heard) 
     return Voice(str(last.pk), name, last.source, required, asked, {}, unsure, notes)
 
 
-def decide(
-    pool: Pool,
-    query: Query,
-    *,
-    author: User,
-    required: frozenset[int],
-    took: str,
-    reason: str,
-    remark: str = "",
-    asked: frozenset[int] | None = None,
-    seen_at: str = "",
-) -> Label:
-    """Record a reviewer's decision; every label that it decides between stays as it is.
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a reviewer decides.
 
-    `asked`: the agents that the reviewer had before them, those of the case when left out. An agent that was added since is not
-    decided. `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. `seen_at`: where the
-    reviewer saw an answer that is corrected so. Raises DecisionError.
+    `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. `asked`: the agents that the
+    reviewer had before them, those of the case when left out; an agent that was added since is not decided. `seen_at`: where the
+    reviewer saw an answer that is corrected so.
     """
-    if reason not in REASONS:
+
+    required: frozenset[int]
+    took: str
+    reason: str
+    remark: str = ""
+    asked: frozenset[int] | None = None
+    seen_at: str = ""
+
+
+def decide(pool: Pool, query: Query, ruling: Ruling, *, author: User) -> Label:
+    """Record a reviewer's decision; every label that it decides between stays as it is. Raises DecisionError."""
+    if ruling.reason not in REASONS:
         raise DecisionError(_("Choose why people differed. The reason is stored with the gold label."))
-    words = str(REASONS[reason]) + (f": {remark.strip()}" if remark.strip() else "")
+    remark = ruling.remark.strip()
+    words = str(REASONS[ruling.reason]) + (f": {remark}" if remark else "")
     with transaction.atomic():
         if any(one.deleted_at for one in gold.lock([query.pk])):
             raise DecisionError(_("This query was deleted meanwhile. Restore it first."))
+        asked = ruling.asked
         if asked is None:
             asked = frozenset(row.agent.number for row in case(pool, query).rows)
         human_labels = Label.objects.current().filter(query=query, source=Label.Source.HUMAN)
         provenance: dict[str, Any] = {
             "via": "review",
-            "took": took,
+            "took": ruling.took,
             "between": list(human_labels.order_by("pk").values_list("pk", flat=True)),
-            "reason": reason,
+            "reason": ruling.reason,
             "closed_before": sending.decide(query),
-            **({"seen_at": seen_at} if seen_at else {}),
+            **({"seen_at": ruling.seen_at} if ruling.seen_at else {}),
         }
         label = labels.record(
             query,
             source=Label.Source.ADJUDICATION,
             author=author,
-            required=required,
-            asked=asked | required,
+            required=ruling.required,
+            asked=asked | ruling.required,
             reason=words[:200],
             provenance=provenance,
         )

@@ -47,12 +47,10 @@ def correct(
             return adjudication.decide(
                 pool,
                 query,
+                adjudication.Ruling(
+                    required=frozenset(required), took="edit", reason="mistake", asked=asked, seen_at=seen_at
+                ),
                 author=person,
-                required=frozenset(required),
-                took="edit",
-                reason="mistake",
-                asked=asked,
-                seen_at=seen_at,
             )
         label = labels.record(
             query,

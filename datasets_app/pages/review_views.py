@@ -65,12 +65,14 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
         label = adjudication.decide(
             pool,
             query,
+            adjudication.Ruling(
+                required=required,
+                took=took,
+                reason=request.POST.get("reason", ""),
+                remark=request.POST.get("remark", ""),
+                asked=asked or None,
+            ),
             author=person(request),
-            required=required,
-            took=took,
-            reason=request.POST.get("reason", ""),
-            remark=request.POST.get("remark", ""),
-            asked=asked or None,
         )
     except adjudication.DecisionError as error:
         return _case_page(request, pool, query, which, str(error), required)

@@ -6,7 +6,7 @@ One function assigns for the API, its fast lane and executors. Nothing here asks
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -50,6 +50,17 @@ class Assignment:
         }  # fmt: skip
 
 
+class Request(NamedTuple):
+    """What holds for all agents of one request: the preference, whether the budget of the day is nearly spent, the time, the text's
+    size in tokens, and, in a chain, how well each backend did after the one that answered before."""
+
+    wanted: Preference
+    pressed: bool
+    now: float
+    size: float = 0.0
+    after: Mapping[int, float] | None = None
+
+
 #: Why nobody is named although somebody could be in a moment.
 AT_LIMITS = "every backend is at its limits; try again in a few seconds"
 SPENT = "the budget of the day is spent"
@@ -71,13 +82,12 @@ def assign(
         return None
     if not settings.BACKGROUND_THREADS or not backends.settled:
         state.settle_now(backends)
-    wanted = preference or backends.preference
     pressed = backends.pressed
-    if pressed:
-        wanted = PRESETS["cheapest"]
-    chooser, after = backends.chooser, backends.pairs.get(previous) if previous is not None else None
+    wanted = PRESETS["cheapest"] if pressed else preference or backends.preference
+    after = backends.pairs.get(previous) if previous is not None else None
+    request = Request(wanted, pressed, time.monotonic(), len(text) / CHARACTERS, after)
+    chooser = backends.chooser
     given = []
-    now, size = time.monotonic(), len(text) / CHARACTERS
     # Read before the lock: nobody waits while another text is embedded.
     learned = chooser.estimates(text, [agent for agent in agents if agent in backends.by_agent]) if chooser else {}
     with backends.lock:
@@ -87,21 +97,20 @@ def assign(
             if of_agent is not None and only is not None:
                 of_agent = [one for one in of_agent if one.pk in only]
             if of_agent:
-                estimate = learned.get(agent)
-                given.append(_assigned(backends, agent, of_agent, wanted, pressed, now, estimate, after, plans, size))
+                given.append(_assigned(backends, agent, of_agent, request, learned.get(agent), plans))
     return given
 
 
 def _assigned(
-    pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
-    estimates: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None, size: float = 0.0,
+    pool: PoolBackends, agent: int, known: list[Known], request: Request, estimates: Mapping[int, float] | None,
+    plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
     for one in known:
-        if one.context and size > one.context:
+        if one.context and request.size > one.context:
             pass  # it could not read the text
         elif one.limited:
-            one.asked_at = now
+            one.asked_at = request.now
             if one.open and _has(one):
                 free.append(one)
                 which |= bit
@@ -111,13 +120,13 @@ def _assigned(
         bit += bit
     if not free:
         state.settler.wake()
-        return Assignment(agent, None, why=_why_none(known, size))
-    if plans is None or estimates or after:  # what holds for one query or one chain is of no use to the next request
-        plan = _planned(pool, agent, free, wanted, pressed, estimates, after)
+        return Assignment(agent, None, why=_why_none(known, request.size))
+    if plans is None or estimates or request.after:  # of no use to the next request
+        plan = _planned(pool, agent, free, request, estimates)
     else:
         kept = plans.get((agent, which))
         if kept is None:
-            kept = plans[agent, which] = _planned(pool, agent, free, wanted, pressed, None, None)
+            kept = plans[agent, which] = _planned(pool, agent, free, request, None)
         plan = kept
     candidates = plan.candidates
     if not candidates:
@@ -131,7 +140,7 @@ def _assigned(
         why = "taken by lot, to be measured"
     elif by == "learner" and place != own:
         why = "the learner's choice"
-    elif pressed:
+    elif request.pressed:
         why = "the cheapest: the budget of the day is nearly spent"
     elif len(candidates) < len(known):
         why = f"the best for the preference of {len(candidates)} that may be taken now, of {len(known)}"
@@ -142,10 +151,10 @@ def _assigned(
 
 
 def _planned(
-    pool: PoolBackends, agent: int, free: list[Known], wanted: Preference, pressed: bool, estimates: Mapping[int, float] | None,
-    after: Mapping[int, float] | None,
-) -> Plan:  # fmt: skip
+    pool: PoolBackends, agent: int, free: list[Known], request: Request, estimates: Mapping[int, float] | None
+) -> Plan:
     """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
+    wanted, pressed, after = request.wanted, request.pressed, request.after
     if pool.budget is not None:
         left = pool.budget - pool.spent
         free = [one for one in free if one.candidate.cost <= left]

@@ -106,10 +106,12 @@ def _one(name: str, way: Way, calls: Sequence[Call], texts: Sequence[str]) -> Ju
         )
         return _told(judged_policy, words % {"count": differing, "least": FEWEST_DIFFERING})
     direct = np.array([bool(call.as_direct) for call in calls])
-    estimates = off_policy.estimate(
-        np.array([bool(call.success) for call in calls]), propensity, same, direct, propensity,
-        np.array([own for _taken, own, _served in asked]), np.array([served for _taken, _own, served in asked]), rounds=ROUNDS,
+    logged = off_policy.Logged(
+        success=np.array([bool(call.success) for call in calls]), propensity=propensity, candidate=same, own=direct,
+        own_propensity=propensity, confidence_candidate=np.array([own for _taken, own, _served in asked]),
+        confidence_answered=np.array([served for _taken, _own, served in asked]),
     )  # fmt: skip
+    estimates = off_policy.estimate(logged, rounds=ROUNDS)
     cost = float((weight * [call.cost for call in calls]).sum() / weight.sum())
     return Judged(name, judged_policy.matched, differing, effective, estimates, cost)
 

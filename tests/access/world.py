@@ -161,7 +161,10 @@ def _labels(world: World, pool: Pool, users: dict[str, User]) -> Query:
         labels.record(queries[5], source="human", author=users[role], required=required, asked=[0, 1, 2])
         labels.record(queries[6], source="human", author=users[role], required=required, asked=[0, 1, 2])
     adjudicated = adjudication.decide(
-        pool, queries[6], author=users["reviewer"], required=frozenset({0}), took="edit", reason="mistake"
+        pool,
+        queries[6],
+        adjudication.Ruling(required=frozenset({0}), took="edit", reason="mistake"),
+        author=users["reviewer"],
     )
     change = bulk.apply(
         pool, Query.objects.filter(pk=queries[7].pk), bulk.ADD, pool.agents.first(), author=users["ops"]

@@ -192,9 +192,7 @@ def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> G
             return Scores(
                 cross_fit(
                     scorer,
-                    rows.texts,
-                    rows.required,
-                    rows.asked,
+                    rows,
                     groups,
                     seed=config.seed,
                     folds=folds,

@@ -121,15 +121,16 @@ def _estimated(
         why = _("Not estimable: the expected effective sample size is %(size).0f, and at least %(least).0f is needed.")
         return replace(figures, why=why % {"size": effective, "least": FEWEST_EFFECTIVE})
     ours, answered = confidences
-    estimates = off_policy.estimate(
-        np.array([rows[i].success for i in inside]),
-        np.array([rows[i].reach[rows[i].answered] for i in inside]),
-        np.array([rows[i].answered == sets[i] for i in inside]),
-        np.array([rows[i].answered == rows[i].own for i in inside]),
-        np.array([rows[i].reach[rows[i].own] for i in inside]),
-        ours[inside],
-        answered[inside],
+    logged = off_policy.Logged(
+        success=np.array([rows[i].success for i in inside]),
+        propensity=np.array([rows[i].reach[rows[i].answered] for i in inside]),
+        candidate=np.array([rows[i].answered == sets[i] for i in inside]),
+        own=np.array([rows[i].answered == rows[i].own for i in inside]),
+        own_propensity=np.array([rows[i].reach[rows[i].own] for i in inside]),
+        confidence_candidate=ours[inside],
+        confidence_answered=answered[inside],
     )
+    estimates = off_policy.estimate(logged)
     why = ""
     if figures.far:
         why = _(

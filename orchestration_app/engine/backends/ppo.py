@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -114,17 +114,31 @@ def train(env: Environment, settings: PpoSettings, seed: int) -> Iterator[tuple[
             advantages[t] = last
         returns = advantages + values[:-1]
         scalar = (advantages * preferences).sum(axis=1)  # w · Â
-        _learn(network, optimiser, settings, rng, states[:-1], actions_taken, likely, scalar, returns)
+        _learn(network, optimiser, settings, rng, Rollout(states[:-1], actions_taken, likely, scalar, returns))
         yield done_steps + count, float((rewards * preferences).sum(axis=1).mean()), network.served()
 
 
+class Rollout(NamedTuple):
+    """T steps: states [T, S], the actions taken int64 [T], their log-probabilities [T], w · Â [T], and returns [T, 3]."""
+
+    states: Any
+    taken: Any
+    likely: Any
+    advantages: Any
+    returns: Any
+
+
 def _learn(
-    network: Network, optimiser: torch.optim.Optimizer, settings: PpoSettings, rng: np.random.Generator, states: Any, taken: Any,
-    likely: Any, advantages: Any, returns: Any,
-) -> None:  # fmt: skip
-    given = [torch.from_numpy(array) for array in (states, taken, likely, advantages.astype(np.float32), returns)]
+    network: Network,
+    optimiser: torch.optim.Optimizer,
+    settings: PpoSettings,
+    rng: np.random.Generator,
+    rollout: Rollout,
+) -> None:
+    steps = rollout._replace(advantages=rollout.advantages.astype(np.float32))
+    given, count = [torch.from_numpy(array) for array in steps], len(steps.states)
     for _ in range(settings.epochs):
-        for some in np.array_split(rng.permutation(len(states)), max(len(states) // settings.batch, 1)):
+        for some in np.array_split(rng.permutation(count), max(count // settings.batch, 1)):
             s, a, old, advantage, target = (array[some] for array in given)
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             chosen = torch.distributions.Categorical(logits=network.policy(s))

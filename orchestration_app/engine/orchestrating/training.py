@@ -37,6 +37,7 @@ from training_app.engine.data import intervals
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent
+from training_app.engine.data.rows import Rows
 from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
 from training_app.engine.llm import CallLimits, Client, LLMError
 from training_app.engine.progress import Progress, Result
@@ -337,7 +338,7 @@ def fit_outputs(agents: Sequence[Agent], paths: Sequence[RecordedPath], seed: in
         return None
     required = np.stack(targets)
     scorer = LinearScorer(c=1.0, word_range=(1, 2), character_range=(2, 4), max_features=4000)
-    fit = cross_fit(scorer, texts, required, np.ones_like(required), groups, seed=seed, folds=3)
+    fit = cross_fit(scorer, Rows(texts, required, np.ones_like(required)), groups, seed=seed, folds=3)
     return Outputs(fit.fitted, fit.platt)
 
 

@@ -29,7 +29,9 @@ def test_bulk_changes_are_undone_in_any_order(
     changes = [everything(pool, query, bulk.ADD, 0, rita)]
     decision = None
     if decided:
-        decision = adjudication.decide(pool, query, author=rita, required=frozenset({2}), took="edit", reason="mistake")
+        decision = adjudication.decide(
+            pool, query, adjudication.Ruling(required=frozenset({2}), took="edit", reason="mistake"), author=rita
+        )
     changes.append(everything(pool, query, bulk.ADD, 1, rita))
     for place in order:
         bulk.undo(changes[place], rita)
@@ -194,7 +196,7 @@ def test_what_an_erased_query_taught_stays(
     answer(pool, ana, queries[0], said(1), "a")
     change = everything(pool, queries[1], bulk.ADD, 0, rita)
     decision = adjudication.decide(
-        pool, queries[2], author=rita, required=frozenset({3}), took="edit", reason="mistake"
+        pool, queries[2], adjudication.Ruling(required=frozenset({3}), took="edit", reason="mistake"), author=rita
     )
     before = [gold_of(query) for query in queries[:3]]
     for query in queries[:3]:
@@ -278,9 +280,13 @@ def test_a_decision_taken_back_puts_its_query_into_the_queue_again(
     pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
 ) -> None:
     queue.skip(queue.take(pool, ana)[0], "no idea")
-    first = adjudication.decide(pool, query, author=rita, required=frozenset({1}), took="edit", reason="mistake")
+    first = adjudication.decide(
+        pool, query, adjudication.Ruling(required=frozenset({1}), took="edit", reason="mistake"), author=rita
+    )
     assert queue.still_open(pool) == 0
-    second = adjudication.decide(pool, query, author=rita, required=frozenset({2}), took="edit", reason="mistake")
+    second = adjudication.decide(
+        pool, query, adjudication.Ruling(required=frozenset({2}), took="edit", reason="mistake"), author=rita
+    )
     adjudication.take_back(first, rita)
     assert queue.still_open(pool) == 0, "a later decision stands"
     assert gold_of(query) == ([2], [0, 1, 2, 3])

@@ -221,7 +221,10 @@ def test_a_dispute_that_a_decision_of_a_merged_agent_makes_is_shown(pool, plain,
 
 def test_a_decision_is_gold_with_its_reason_and_keeps_the_originals(pool, disputed, rita):
     label = adjudication.decide(
-        pool, disputed[0], author=rita, required=frozenset({0, 1}), took="edit", reason="guideline", remark="see 2.1"
+        pool,
+        disputed[0],
+        adjudication.Ruling(required=frozenset({0, 1}), took="edit", reason="guideline", remark="see 2.1"),
+        author=rita,
     )
     assert Gold.objects.get(query=disputed[0]).required == [0, 1]
     assert Gold.objects.get(query=disputed[0]).decided_by["2"] == label.pk

@@ -191,11 +191,8 @@ class Reviewing(Steps):
             label = adjudication.decide(
                 self.pool,
                 self.row(query),
+                adjudication.Ruling(required=required, took="edit", reason="mistake", asked=asked),
                 author=self.rita,
-                required=required,
-                took="edit",
-                reason="mistake",
-                asked=asked,
             )
         except adjudication.DecisionError:
             assert query.deleted

@@ -71,7 +71,7 @@ def world(seed: int, count: int, share: float) -> dict[str, np.ndarray]:
 
 
 def test_a_known_success_rate_is_found() -> None:
-    found = off_policy.estimate(**world(5, 6000, 0.10))
+    found = off_policy.estimate(off_policy.Logged(**world(5, 6000, 0.10)))
     for one in (found.ips, found.snips, found.dr):
         assert one.low <= 0.8 <= one.high
         assert one.high - one.low < 0.25
@@ -86,7 +86,7 @@ def test_intervals_cover_what_they_promise() -> None:
     """Of 60 repetitions a 95 % interval misses more than 9 with a probability of about 1 in 1,000."""
     missed, values = Counter(), defaultdict(list)
     for seed in range(60):
-        found = off_policy.estimate(**world(seed, 1500, 0.10), rounds=200, seed=seed)
+        found = off_policy.estimate(off_policy.Logged(**world(seed, 1500, 0.10)), rounds=200, seed=seed)
         for name in ("ips", "snips", "dr"):
             one = getattr(found, name)
             missed[name] += not one.low <= 0.8 <= one.high
@@ -97,19 +97,19 @@ def test_intervals_cover_what_they_promise() -> None:
 
 
 def test_the_model_of_the_reward_narrows_the_interval() -> None:
-    found = off_policy.estimate(**world(5, 6000, 0.10))
+    found = off_policy.estimate(off_policy.Logged(**world(5, 6000, 0.10)))
     assert found.dr.high - found.dr.low < found.ips.high - found.ips.low
 
 
 def test_nothing_is_estimated_from_nothing() -> None:
     known = world(5, 200, 0.0)
     with pytest.raises(ValueError, match="no decision"):
-        off_policy.estimate(**known)
+        off_policy.estimate(off_policy.Logged(**known))
 
 
 def test_a_candidate_that_answers_the_same_has_the_same_rate() -> None:
     known = world(5, 500, 0.1)
     known |= {"candidate": known["own"], "confidence_candidate": known["confidence_answered"]}
-    found = off_policy.estimate(**known)
+    found = off_policy.estimate(off_policy.Logged(**known))
     assert found.snips.value == found.answering.value
     assert (found.difference.low, found.difference.high) == (0.0, 0.0)

@@ -95,7 +95,7 @@ def test_few_rows_that_need_nobody_are_kept_first(monkeypatch: pytest.MonkeyPatc
 def test_it_stands_in_a_stack_of_a_model_that_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, val = ROWS["train"], ROWS["val"]
     groups = [group_key(text) for text in rows.texts]
-    fit = cross_fit(PrecedentScorer(), rows.texts, rows.required, rows.asked, groups, seed=0)
+    fit = cross_fit(PrecedentScorer(), rows, groups, seed=0)
     stacked = settled([fit], rows, val, none_share=0.3)
     again = load_scorer("stack", stacked.fitted.config(), stacked.fitted.tensors())
     assert np.array_equal(again.logits(val.texts), stacked.fitted.logits(val.texts))
@@ -114,7 +114,7 @@ def test_rows_that_need_nobody_count_as_many_as_they_are_said_to_be() -> None:
     """With more of them reckoned with, the same text is less likely to need anybody."""
     rows, val = ROWS["train"], ROWS["val"]
     groups = [group_key(text) for text in rows.texts]
-    fit = cross_fit(PrecedentScorer(), rows.texts, rows.required, rows.asked, groups, seed=0)
+    fit = cross_fit(PrecedentScorer(), rows, groups, seed=0)
     usual, more = (settled([fit], rows, val, none_share=share) for share in (0.0, 0.9))
 
     def needed(stacked) -> float:  # type: ignore[no-untyped-def]

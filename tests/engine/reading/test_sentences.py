@@ -116,7 +116,7 @@ def _fits(rows: Rows) -> list[CrossFit]:
     groups = [group_key(text) for text in rows.texts]
     taught = described(AGENTS)
     scorers = [FusedScorer(taught, embedding=False), FusedScorer(taught)]
-    return [cross_fit(s, rows.texts, rows.required, rows.asked, groups, seed=0, folds=3) for s in scorers]
+    return [cross_fit(s, rows, groups, seed=0, folds=3) for s in scorers]
 
 
 def test_a_settled_stack_serves_the_log_odds_that_it_was_settled_on() -> None:

@@ -18,7 +18,7 @@ ROWS = rows_of(examples(80), AGENTS)
 def fits() -> list[CrossFit]:
     groups = [str(i) for i in range(len(ROWS))]
     scorers = [LinearScorer(), LinearScorer(character_range=(3, 4), word_range=(1, 1))]
-    return [cross_fit(s, ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0, folds=2) for s in scorers]
+    return [cross_fit(s, ROWS, groups, seed=0, folds=2) for s in scorers]
 
 
 def test_a_stack_is_the_weighted_sum_of_its_scorers(fits: list[CrossFit]) -> None:

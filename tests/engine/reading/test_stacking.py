@@ -18,7 +18,7 @@ ROWS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("t
 
 def _fit(rows: Rows) -> CrossFit:
     groups = [group_key(text) for text in rows.texts]
-    return cross_fit(LinearScorer(), rows.texts, rows.required, rows.asked, groups, seed=0, folds=3)
+    return cross_fit(LinearScorer(), rows, groups, seed=0, folds=3)
 
 
 def test_a_partly_asked_row_is_not_one_that_needs_nobody() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from training_app.engine.data.metrics import calibration_error
-from training_app.engine.data.rows import fold_of_group
+from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.reading.scorers import cross_fit, fit_platt
 from training_app.engine.routing import calibration
 
@@ -159,7 +159,7 @@ class TestFolds:
         y[::2] = True
         told = []
         found = cross_fit(
-            Recorder(), texts, y, np.ones_like(y), texts, seed=0, progress=lambda *what: told.append(what)
+            Recorder(), Rows(texts, y, np.ones_like(y)), texts, seed=0, progress=lambda *what: told.append(what)
         )
         assert len(seen) == 30
         assert all(text not in fitted for text, fitted in seen)

@@ -44,7 +44,9 @@ def drawn(pool: Pool, count: int = 300, preference: Any = None) -> list[choosing
     known = found.by_agent[0]
     given = []
     for _ in range(count):
-        one = choosing._assigned(found, 0, known, preference or found.preference, found.pressed, 0.0, None)
+        one = choosing._assigned(
+            found, 0, known, choosing.Request(preference or found.preference, found.pressed, 0.0), None
+        )
         given.append(one)
     return given
 

@@ -51,30 +51,33 @@ class Estimates:
     effective: float
 
 
-def estimate(
-    success: NDArray[np.bool_],
-    propensity: Floats,
-    candidate: NDArray[np.bool_],
-    own: NDArray[np.bool_],
-    own_propensity: Floats,
-    confidence_candidate: Floats,
-    confidence_answered: Floats,
-    *,
-    rounds: int = ROUNDS,
-    seed: int = 0,
-) -> Estimates:
-    """Estimates from n decisions, all arrays [n].
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """n decisions with an outcome, all arrays [n].
 
     `candidate` and `own` tell whether the set that was answered is the candidate's, and whether it is what the answering model chose
     before exploration; `propensity` is that of the answered set, `own_propensity` not needed where `own` is false. The confidences are
-    the candidate's, in its own set and in the answered one. Raises ValueError without a decision of the candidate's set.
+    the candidate's, in its own set and in the answered one.
     """
+
+    success: NDArray[np.bool_]
+    propensity: Floats
+    candidate: NDArray[np.bool_]
+    own: NDArray[np.bool_]
+    own_propensity: Floats
+    confidence_candidate: Floats
+    confidence_answered: Floats
+
+
+def estimate(logged: Logged, *, rounds: int = ROUNDS, seed: int = 0) -> Estimates:
+    """What these decisions say of the candidate. Raises ValueError without a decision of its set."""
+    candidate, own = logged.candidate, logged.own
     if not candidate.any():
         raise ValueError("no decision was answered with the candidate's set")
-    reward = success.astype(np.float64)
-    weight = candidate / propensity
-    weight_own = own / own_propensity
-    ours, answered = _reward_model(reward, confidence_candidate, confidence_answered)
+    reward = logged.success.astype(np.float64)
+    weight = candidate / logged.propensity
+    weight_own = own / logged.own_propensity
+    ours, answered = _reward_model(reward, logged.confidence_candidate, logged.confidence_answered)
     doubly = ours + weight * (reward - answered)
     rng = np.random.Generator(np.random.PCG64(seed))
     count = len(reward)

@@ -248,9 +248,7 @@ class _Search:
         folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3
         return cross_fit(
             scorer,
-            rows.texts,
-            rows.required,
-            rows.asked,
+            rows,
             self.groups,
             seed=seed,
             folds=self.config.folds or folds,
@@ -435,7 +433,7 @@ def _teacher(
     if len(rows) >= SEQUENCE_ROWS * 2 // 3:
         scorers.append(SequenceScorer.for_rows(len(rows)))
     groups = [split_key(text) for text in rows.texts]
-    fits = [cross_fit(s, rows.texts, rows.required, rows.asked, groups, seed=seed, folds=3) for s in scorers]
+    fits = [cross_fit(s, rows, groups, seed=seed, folds=3) for s in scorers]
     if coach is not None:
         fits.append(coach.within(rows, seed))
     fit = settled(fits, rows, rows.take(np.zeros(0, np.int64)))

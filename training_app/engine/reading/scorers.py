@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.rows import fold_of_group
+from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import Job, ScorerProgress, at_once, no_progress
 
 
@@ -213,9 +213,7 @@ class CrossFit:
 
 def cross_fit(
     scorer: Scorer,
-    texts: Sequence[str],
-    Y: BoolArray,
-    asked: BoolArray,
+    rows: Rows,
     groups: Sequence[str],
     *,
     seed: int,
@@ -225,11 +223,12 @@ def cross_fit(
 ) -> CrossFit:
     """Out-of-fold log-odds for every row, and the scorer fitted on all rows.
 
-    texts (N), Y bool[N, A], asked bool[N, A], groups (N): rows of one group never stand on both sides of a fold.
+    groups (N): rows of one group never stand on both sides of a fold.
     An agent with one class within a fold's training rows gets the prior's log-odds for that fold (`Scorer.fit`).
     `reading` gives, from the texts that a fold is fitted on, how texts outside of it are read; None as they are.
     `progress` counts fits: folds + 1 of them, those of `AT_ONCE` on all cores. The numbers are the same on one.
     """
+    texts, Y, asked = rows.texts, rows.required, rows.asked
     count = min(folds or scorer.folds, len(set(groups)))
     if count < 2:
         raise ValueError("cross-fitting needs at least two different texts")

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -333,7 +333,8 @@ def learn(
         q, stop = act(sample, state)
         q_now = q.detach().numpy()
         choice = _choose(env, sample.asked, state, q_now, stop.detach().numpy(), epsilon, rng)  # (B)
-        y, learnt = _targets(env, config, act, judge, sample, state, open_, q_now, choice, rng)  # (B, A), bool (B, A)
+        batch = Batch(sample, state, open_, q_now, choice)
+        y, learnt = _targets(env, config, act, judge, batch, rng)  # (B, A), bool (B, A)
         difference = torch.where(torch.from_numpy(learnt), q - torch.from_numpy(y), 0.0)
         loss = (difference**2).sum() / max(1, int(learnt.sum()))
         if not env.shaped:
@@ -346,12 +347,7 @@ def learn(
         error = float(difference.detach().abs().sum()) / max(1, int(learnt.sum()))
         losses = [losses[0] + float(loss.detach()), losses[1] + error, losses[2] + 1]
 
-        with torch.no_grad():
-            if config.tau:
-                for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
-                    slow.lerp_(fast, config.tau)
-            elif step % config.target_update_freq == 0:
-                target.load_state_dict(online.state_dict())
+        follow(target, online, config, step)
 
         # The walkers take one epsilon-greedy step each; who stops starts again at another query.
         row, selected = _walk(env, train, row, state[:walkers], choice[:walkers], rng)
@@ -381,6 +377,16 @@ def learn(
                 return
 
 
+def follow(target: nn.Module, online: nn.Module, config: Config, step: int) -> None:
+    """Move the target network: by Polyak averaging, θ⁻ ← (1 - τ) θ⁻ + τ θ, or without τ to a copy every `target_update_freq` steps."""
+    with torch.no_grad():
+        if config.tau:
+            for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
+                slow.lerp_(fast, config.tau)
+        elif step % config.target_update_freq == 0:
+            target.load_state_dict(online.state_dict())
+
+
 def flat(config: Config, log: list[dict[str, float]]) -> bool:
     """Whether validation has stopped to rise: its best value was met `patience` measurements ago, LEAST_STEPS steps are done."""
     if not config.patience or log[-1]["step"] < LEAST_STEPS or "val_goal" not in log[-1]:
@@ -389,20 +395,22 @@ def flat(config: Config, log: list[dict[str, float]]) -> bool:
     return len(goals) - 1 - goals.index(max(goals)) >= config.patience
 
 
+class Batch(NamedTuple):
+    """B states of the walk: each one's query, the agents selected bool[B, A], those that may be selected next bool[B, A], the online
+    network's values float32[B, A], and the action that the walker takes int64[B]."""
+
+    queries: Queries
+    state: BoolArray
+    open_: BoolArray
+    q: NDArray[Any]
+    choice: NDArray[np.int64]
+
+
 def _targets(
-    env: RoutingEnv,
-    config: Config,
-    act: Values,
-    judge: Values,
-    sample: Queries,
-    state: BoolArray,
-    open_: BoolArray,
-    q_now: NDArray[Any],
-    choice: NDArray[np.int64],
-    rng: np.random.Generator,
+    env: RoutingEnv, config: Config, act: Values, judge: Values, batch: Batch, rng: np.random.Generator
 ) -> tuple[FloatArray, BoolArray]:
-    """Targets of all actions of B states: (y float32[B, A], which of them are learnt bool[B, A]). `choice` int64[B] is the action that
-    the walker takes in each."""
+    """Targets of all actions of B states: (y float32[B, A], which of them are learnt bool[B, A])."""
+    sample, state, open_, q_now, choice = batch
     count, agents = state.shape
     learnt, columns = open_, None
     if agents > SAMPLED_SUCCESSORS and config.shared_network:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from training_app.engine.routing.ddqn import (
     Queries,
     Tick,
     exported,
+    follow,
     measured,
     perceptron,
     restore,
@@ -146,6 +147,7 @@ def _learn(
     online = PublishedNetwork(train.x.shape[1], agents, config.hidden_layers, generator)
     target = copy.deepcopy(online)
     optimizer = torch.optim.Adam(online.parameters(), lr=config.learning_rate, fused=True)
+    networks = Networks(online, target, optimizer)
     replay = Replay(config.replay_buffer_size, agents)
     kept = {name: t.clone() for name, t in online.state_dict().items()}
     begin, best, kept_step, losses, taken = 0, -np.inf, 0, [0.0, 0.0], 0
@@ -197,15 +199,10 @@ def _learn(
         if len(replay) >= config.min_replay_size:
             drawn = rng.integers(len(replay), size=config.batch_size)
             losses = [
-                losses[0] + _step(config, env, train, texts, replay, drawn, online, target, optimizer),
+                losses[0] + _step(config, env, train, texts, replay, drawn, networks),
                 losses[1] + 1,
             ]
-        with torch.no_grad():
-            if config.tau:
-                for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
-                    slow.lerp_(fast, config.tau)
-            elif step % config.target_update_freq == 0:
-                target.load_state_dict(online.state_dict())
+        follow(target, online, config, step)
 
         last = step == config.total_steps
         if step % config.val_eval_freq == 0 or last:
@@ -240,6 +237,14 @@ def _floats(selected: NDArray[np.bool_]) -> torch.Tensor:
     return torch.from_numpy(selected.astype(np.float32))
 
 
+class Networks(NamedTuple):
+    """The network that learns, the one that judges, and what moves the first."""
+
+    online: PublishedNetwork
+    target: PublishedNetwork
+    optimizer: torch.optim.Optimizer
+
+
 def _step(
     config: Config,
     env: RoutingEnv,
@@ -247,11 +252,10 @@ def _step(
     texts: Texts,
     replay: Replay,
     drawn: NDArray[np.int64],
-    online: PublishedNetwork,
-    target: PublishedNetwork,
-    optimizer: torch.optim.Optimizer,
+    networks: Networks,
 ) -> float:
     """One gradient step on a batch of transitions; returns the loss."""
+    online, target, optimizer = networks
     rows = replay.row[drawn]
     after = replay.after[drawn]
     allowed = np.concatenate(

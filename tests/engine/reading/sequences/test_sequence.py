@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from training_app.engine.data.rows import Rows
 from training_app.engine.reading import scorers
 from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
 from training_app.engine.reading.sequences import recurrence, sequence
@@ -252,7 +253,7 @@ def test_folds_on_several_cores_are_those_of_one(monkeypatch):
     for cores in (1, 3):
         monkeypatch.setattr(scorers, "cores", lambda cores=cores: cores)
         most.append(0)
-        found.append(scorers.cross_fit(QUICK, texts, Y, asked, texts, seed=5))
+        found.append(scorers.cross_fit(QUICK, Rows(texts, Y, asked), texts, seed=5))
     one, three = found
     assert most[0] == 1 < most[1] <= 3
     assert np.array_equal(one.margins, three.margins)

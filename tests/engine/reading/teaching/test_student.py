@@ -58,7 +58,7 @@ def test_in_a_fold_the_slow_scorer_has_not_seen_the_rows_outside_it() -> None:
 
     groups = [group_key(text) for text in rows.texts]
     scorer = student.StudentScorer(["one more"], watched, TAUGHT)
-    cross_fit(scorer, rows.texts, rows.required, rows.asked, groups, seed=0)
+    cross_fit(scorer, rows, groups, seed=0)
     assert len(seen) == 4
     inside, whole = seen[:3], seen[3]
     assert whole == set(rows.texts)

@@ -261,7 +261,7 @@ def test_a_pickle_under_the_name_of_safetensors_is_never_opened(folder: Path, tm
 def test_the_fits_of_a_cross_fitted_teacher_teach_the_student(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [group_key(text) for text in ROWS.texts]
     tuned = TeacherScorer(teacher_folder(str(tiny)))
-    coach = coaching.Coach(tuned, cross_fit(tuned, ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0), ROWS)
+    coach = coaching.Coach(tuned, cross_fit(tuned, ROWS, groups, seed=0), ROWS)
     monkeypatch.setattr(tuned, "_fit", lambda *_: pytest.fail("trained twice"))
     inside: list[int] = []
 
@@ -271,7 +271,7 @@ def test_the_fits_of_a_cross_fitted_teacher_teach_the_student(tiny: Path, monkey
             inside.append(len(within.margins))
             return within.fitted
 
-    cross_fit(Learns(tuned.folder), ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0)
+    cross_fit(Learns(tuned.folder), ROWS, groups, seed=0)
     assert len(inside) == 4
     assert inside[3] == len(ROWS.texts)
 

@@ -101,10 +101,9 @@ def fit_turns(
     fold = fold_of_group(groups, folds, config.seed)
     said_before = np.array([bool(before(text)) for text in rows.texts])
     opens = not said_before.all()
-    opening = said_before if opens else None
     handed = _handed_over(rows, groups)
     closes = bool(opens and (handed == 1).sum() >= LEAST_HANDED and (handed == 0).any())
-    closing = handed if closes else None
+    cues = Cues(said_before if opens else None, handed if closes else None)
     looked: dict[str, FloatArray] = {}
     for depth, _channels in DEPTHS.items():
         if depth == "all" and not any(t.texts[3] or t.agents_earlier for t in channels):
@@ -123,9 +122,7 @@ def fit_turns(
         features = [_Channel.of([channels[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
         read = _as_it_is if reading is None else reading([rows.texts[i] for i in inside.tolist()])
         for depth in looked:
-            fitted = _joint(
-                features[: DEPTHS[depth]], channels, inside, rows, numbers, strength, config.seed, opening, closing
-            )
+            fitted = _joint(features[: DEPTHS[depth]], channels, inside, rows, numbers, strength, config.seed, cues)
             looked[depth][outside] = [fitted.seen(read(rows.texts[i])) for i in outside.tolist()]
             for place, (i, text) in enumerate(strange if depth in misled else ()):
                 if fold[i] == k:
@@ -174,7 +171,7 @@ def fit_turns(
     progress(folds + 1, folds + 2, "turns: all rows")
     every = np.arange(len(rows))
     features = [_Channel.of([t.texts[c] for t in channels], len(numbers), c) for c in range(DEPTHS[best.depth])]
-    fitted = _joint(features, channels, every, rows, numbers, strength, config.seed, opening, closing)
+    fitted = _joint(features, channels, every, rows, numbers, strength, config.seed, cues)
     reader = None
     if choice == "reader":
         reader = _fit_reader(shown, config.seed)
@@ -200,7 +197,7 @@ def fit_channels(
     channels = [channels_of(text) for text in texts]
     features = [_Channel.of([t.texts[c] for t in channels], len(agents), c) for c in range(len(CHANNELS))]
     rows = Rows(list(texts), required, asked)
-    return _joint(features, channels, np.arange(len(rows)), rows, [agent.id for agent in agents], 1.0, seed)
+    return _joint(features, channels, np.arange(len(rows)), rows, [agent.id for agent in agents], 1.0, seed, Cues())
 
 
 def _better(values: FloatArray, than: FloatArray) -> bool:
@@ -230,6 +227,14 @@ class _Channel(NamedTuple):
             return cls(tfidf, sp.csr_matrix((len(texts), tfidf.size)))
 
 
+class Cues(NamedTuple):
+    """What else is told of rows by their text: first turns, by what is said now, `said_before` bool[N]; and by the answer whether
+    somebody else is asked for next, `handed` int8[N], -1 where that is not known. None: not told."""
+
+    said_before: BoolArray | None = None
+    handed: NDArray[np.int8] | None = None
+
+
 def _joint(
     features: Sequence[_Channel],
     turns: Sequence[Channels],
@@ -238,12 +243,11 @@ def _joint(
     numbers: Sequence[int],
     c: float,
     seed: int,
-    said_before: BoolArray | None = None,
-    handed: NDArray[np.int8] | None = None,
+    cues: Cues,
 ) -> TurnsMargins:
-    """One linear machine an agent over the channels' n-grams and the agents that answered before; of the rows `inside`. Where
-    `said_before` bool[N] is given, one more tells first turns by what is said now; where `handed` int8[N] is, one more tells by the
-    answer whether somebody else is asked for next."""
+    """One linear machine an agent over the channels' n-grams and the agents that answered before; of the rows `inside`. Each of the
+    `cues` that is given is told by one more."""
+    said_before, handed = cues
     size = len(numbers)
     place = {number: a for a, number in enumerate(numbers)}
     read = len(features)
