@@ -52,9 +52,7 @@ def of_run(key: int) -> list[Said]:
     for share in AT:
         until = run.started_at + share * (run.finished_at - run.started_at)
         seen = [event for event in events if event.at <= until]
-        if not seen:
-            continue
-        run.phase, run.step = seen[-1].phase, seen[-1].step
+        run.phase, run.step = (seen[-1].phase, seen[-1].step) if seen else ("", 0)
         run.total = max((event.step for event in events if event.phase == run.phase), default=0)
         course = stages.course(run, until)
         if course is not None and course.left is not None:
