@@ -104,8 +104,8 @@ class StackedMargins:
 
 def rivals(z: FloatArray, share: float) -> FloatArray:
     """z float32[N, A] less `share` of its logarithm of the sum of exponentials over agents."""
-    top = z.max(axis=1, keepdims=True)
-    total = top + np.log(np.exp(z - top).sum(axis=1, keepdims=True))
+    top = np.maximum.reduce(z, axis=1, keepdims=True)
+    total = top + np.log(np.add.reduce(np.exp(z - top), axis=1, keepdims=True))
     return np.asarray(z - np.float32(share) * total, np.float32)
 
 

@@ -119,8 +119,12 @@ class Reader:
         x = seen * w["scale"]
         h = np.maximum(x @ w["see"] + w["see_bias"], 0)  # [A, H]
         q = np.maximum(h @ w["pool"] + w["pool_bias"], 0)
-        pooled = np.concatenate([h.max(axis=0), q.mean(axis=0), np.array([anything_before], np.float32)])  # [2 H + 1]
-        own = len(w["scale"])
+        own, width = len(w["scale"]), h.shape[1]
+        pooled = np.empty(2 * width + 1, np.float32)
+        np.maximum.reduce(h, axis=0, out=pooled[:width])
+        np.add.reduce(q, axis=0, out=pooled[width:-1])
+        pooled[width:-1] /= len(q)
+        pooled[-1] = anything_before
         # What all agents share is multiplied once.
         g = np.maximum(x @ w["join"][:own] + (pooled @ w["join"][own:] + w["join_bias"]), 0)
         g = np.maximum(g @ w["think"] + w["think_bias"], 0)
