@@ -359,8 +359,9 @@ def reference() -> str:
     page = [
         "# The settings of a run",
         "",
-        "Every setting of a training run: in the form under *Runs → Train a model*, as `--set NAME=VALUE` of `manage.py train`,",
-        "in a YAML file for `--config`, and as `config` of `POST /api/runs/`. What is left out has its default.",
+        "Every setting of a training run: as `--set NAME=VALUE` of `manage.py train`, in a YAML file for `--config`, and as `config`",
+        "of `POST /api/runs/`. What is left out has its default. The form under *Runs → Train a model* offers two routers, full and",
+        "fast, and eleven settings; a run that is trained again keeps its others.",
         "",
         "This page is made from the code: `python -m training_app.engine.config > docs/run-settings.md`.",
     ]

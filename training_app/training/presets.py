@@ -1,4 +1,4 @@
-"""Three ways to train for whoever does not want to know the settings: quick, normal, best, each with the minutes that it will take."""
+"""The two routers that the page of a new run offers, full and fast, each with the minutes that its training will take."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,37 +11,30 @@ from training_app.engine.config import Config, ConfigError
 from training_app.models import Run
 from training_app.versions.kinds import Preset
 
-#: Queries and agents of the demo pool. "normal" took 48 seconds there with nothing else on the machine (two cores, one thread, 22
-#: November 2026); the other two are estimates beside it. A pool's own runs take their place as soon as there are any.
+#: Queries and agents of the demo pool. "full" took 48 seconds there with nothing else on the machine (two cores, one thread, 22
+#: November 2026); "fast" is an estimate beside it. A pool's own runs take their place as soon as there are any.
 MEASURED_QUERIES, MEASURED_AGENTS = 2_040, 10
 #: What every run takes whatever its size: loading, the scorecard's fixed part.
 AT_LEAST = 8.0
 PRESETS = (
     Preset(
-        "quick",
-        gettext_lazy("Quick"),
-        gettext_lazy("Reads words only. To see whether the labels make sense."),
-        {
-            "encoder": "linear", "svm_c": 1.0, "total_steps": 600, "epsilon_decay_steps": 300,
-            "judging_folds": 0, "unlabeled": False,
-        },
-        14.0,
-    ),
-    Preset(
-        "normal",
-        gettext_lazy("Normal"),
-        gettext_lazy("Tries several readers and keeps the best. Nearly always the right choice."),
+        "full",
+        gettext_lazy("Full"),
+        gettext_lazy("Reads words and meaning, in sixteen languages. Nearly always the right choice."),
         {},
         48.0,
     ),
     Preset(
-        "best",
-        gettext_lazy("Best"),
-        gettext_lazy("The same, trained longer and measured more closely. For a model that you plan to keep."),
-        {"total_steps": 6_000, "patience": 8, "judging_folds": 10},
-        75.0,
+        "fast",
+        gettext_lazy("Fast"),
+        gettext_lazy(
+            "Reads words alone and answers in less than half of the time. The page of a full model says how many of 100 queries a "
+            "fast one would get right."
+        ),
+        {"encoder": "fast"},
+        35.0,
     ),
-)  # fmt: skip
+)
 BY_NAME = {preset.name: preset for preset in PRESETS}
 
 

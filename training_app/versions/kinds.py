@@ -79,7 +79,8 @@ class Kind:
     """A kind of model.
 
     *Settings and form*: `settings` is the dataclass of a run's settings, `config` checks values and raises ConfigError. The form shows
-    the settings named in `open_settings` unfolded and the others under the titles of `groups`; `presets` are ready choices.
+    the settings named in `open_settings` unfolded and the others under the titles of `groups`, which a kind without groups leaves to
+    commands, files and the API; `presets` are ready choices.
 
     *Training*: `train` names the module of the engine whose `train(config, agents, examples, *, checkpoint, llm, **material)` is a
     generator of Progress and whose `TrainError` says why it cannot. It brings torch, and is imported inside the job. `material`

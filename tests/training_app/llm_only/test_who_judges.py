@@ -104,7 +104,7 @@ def test_the_preview_counts_what_the_launch_would_take(pool: Pool, suggested: Ad
 
 
 def launch_by_page(pool: Pool, browser: Client, **fields: str) -> None:
-    answer = browser.post(reverse("run_new", args=[pool.slug]), {"seed": "0", "preset": "normal", **fields})
+    answer = browser.post(reverse("run_new", args=[pool.slug]), {"seed": "0", "preset": "full", **fields})
     assert answer.status_code == 422
 
 

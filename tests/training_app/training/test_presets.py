@@ -23,16 +23,16 @@ def test_a_preset_is_settings_that_a_run_takes(preset: presets.Preset) -> None:
 
 def test_other_settings_are_nobodys_preset() -> None:
     assert presets.of_config({"total_steps": 17}) == "own"
-    assert presets.of_config({"seed": 3}) == "normal", "a seed makes no other way to train"
+    assert presets.of_config({"seed": 3}) == "full", "a seed makes no other way to train"
 
 
 def test_more_queries_take_longer_and_small_pools_are_folded(pool: Pool) -> None:
-    quick, normal, best = presets.PRESETS
-    at = [presets.seconds(pool, normal, queries, 10) for queries in (2_000, 20_000)]
+    full, fast = presets.PRESETS
+    at = [presets.seconds(pool, full, queries, 10) for queries in (2_000, 20_000)]
     assert at[1] > 8 * at[0] - 8 * presets.AT_LEAST
-    order = [presets.seconds(pool, preset, 2_000, 10) for preset in (quick, normal, best)]
+    order = [presets.seconds(pool, preset, 2_000, 10) for preset in (fast, full)]
     assert order == sorted(order)
-    assert presets.seconds(pool, normal, 499, 10) > presets.seconds(pool, normal, 600, 10)
+    assert presets.seconds(pool, full, 499, 10) > presets.seconds(pool, full, 600, 10)
 
 
 def test_what_the_last_run_took_is_what_the_next_will_take(snapshot: Snapshot) -> None:
@@ -41,10 +41,10 @@ def test_what_the_last_run_took_is_what_the_next_will_take(snapshot: Snapshot) -
         pool=snapshot.pool, snapshot=snapshot, config=Config().to_mapping(), status=Run.Status.DONE,
         started_at=ended - timedelta(seconds=608), finished_at=ended,
     )  # fmt: skip
-    normal = presets.BY_NAME["normal"]
-    assert presets.seconds(snapshot.pool, normal, snapshot.rows, 3) == 608
-    assert presets.seconds(snapshot.pool, normal, 2 * snapshot.rows, 3) == 1_208
-    assert presets.seconds(snapshot.pool, presets.BY_NAME["quick"], snapshot.rows, 3) < 60, "another way to train"
+    full = presets.BY_NAME["full"]
+    assert presets.seconds(snapshot.pool, full, snapshot.rows, 3) == 608
+    assert presets.seconds(snapshot.pool, full, 2 * snapshot.rows, 3) == 1_208
+    assert presets.seconds(snapshot.pool, presets.BY_NAME["fast"], snapshot.rows, 3) < 60, "another way to train"
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,18 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 
 def test_the_form_launches_by_preset(labeled: Pool, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     page = browser.get(reverse("run_new", args=["support"])).text
-    assert "How thorough?" in page
+    assert "Which router?" in page
     assert "less than a minute" in page
     form = {name: value for name, value in Config().to_mapping().items() if not isinstance(value, list | bool)}
     form |= {name: "on" for name, value in Config().to_mapping().items() if value is True}
-    form |= {"hidden_layers": "32, 32", "preset": "quick", "goal": "f1"}
+    form |= {"hidden_layers": "32, 32", "preset": "fast", "goal": "f1"}
+    del form["encoder"]
     answer = browser.post(reverse("run_new", args=["support"]), form)
     assert answer.status_code == 302
     run = Run.objects.get()
-    assert run.config["encoder"] == "linear"
+    assert run.config["encoder"] == "fast"
     assert run.config["goal"] == "f1"
-    assert presets.of_config({**run.config, "goal": "jaccard"}) == "quick"
+    assert presets.of_config({**run.config, "goal": "jaccard"}) == "fast"
 
 
 def test_an_unknown_preset_is_refused(labeled: Pool, browser: Client) -> None:

@@ -5,6 +5,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from django import forms
+from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -23,16 +24,31 @@ WRITTEN = {"llm": "LLM", "svm": "SVM", "tfidf": "TF-IDF", "c": "C"}
 
 
 class ConfigForm(forms.Form):
-    """Every setting of a run of one kind, with its documentation, default and bounds.
+    """The settings of a run of one kind, with their documentation, defaults and bounds: all of them where the kind has groups, else
+    those that it opens, and others that the initial values change or that are sent.
 
     `config()` gives the settings that differ from the defaults, once the form is valid.
     """
+
+    #: Settings that the kind opens and this form has another way to choose.
+    instead: tuple[str, ...] = ()
 
     def __init__(self, kind: Kind, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, **options)
         self.kind = kind
         for setting in fields(kind.settings):
-            self.fields[setting.name] = form_field(setting)
+            if self._has(setting):
+                self.fields[setting.name] = form_field(setting)
+
+    def _has(self, setting: "Field[Any]") -> bool:
+        """Whether the form has a field for it. A box that is not ticked sends nothing: `also` names those that were there."""
+        name, kind = setting.name, self.kind
+        if kind.groups or (name in kind.open_settings and name not in self.instead):
+            return True
+        if self.is_bound:
+            also = self.data.getlist("also") if isinstance(self.data, MultiValueDict) else self.data.get("also", ())
+            return name in self.data or name in also
+        return name in self.initial and self.initial[name] != _shown(setting.default)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
@@ -50,12 +66,17 @@ class ConfigForm(forms.Form):
 
     def common(self) -> list[forms.BoundField]:
         """The fields of the settings that most people change."""
-        return [self[name] for name in self.kind.open_settings]
+        return [self[name] for name in self.kind.open_settings if name in self.fields]
 
     def groups(self) -> Iterator[tuple[str, list[forms.BoundField], bool]]:
         """The other settings: title of the group, its fields, and whether it stands open (an error, or a changed value)."""
         settings = fields(self.kind.settings)
         defaults = {f.name: f.default for f in settings}
+        if not self.kind.groups:
+            others = [self[f.name] for f in settings if f.name in self.fields and f.name not in self.kind.open_settings]
+            if others:
+                yield gettext("Settings for experiments"), others, True
+            return
         for group, title in self.kind.groups.items():
             bound = [
                 self[f.name] for f in settings if f.metadata["group"] == group and f.name not in self.kind.open_settings
@@ -68,6 +89,7 @@ class ConfigForm(forms.Form):
 class LaunchForm(ConfigForm):
     """What a run trains on, whether its model is promoted, and its settings."""
 
+    instead = ("encoder",)  # the choice of a router stands for it
     snapshot = forms.ModelChoiceField(
         Snapshot.objects.none(),
         required=False,
@@ -95,7 +117,7 @@ class LaunchForm(ConfigForm):
         self.fields["include_llm"].initial = splits.with_llm(pool, None)
         if kind.presets:
             choices = [(preset.name, preset.title) for preset in kind.presets]
-            self.fields["preset"] = forms.ChoiceField(required=False, label=_("How thorough"), choices=choices)
+            self.fields["preset"] = forms.ChoiceField(required=False, label=_("Which router"), choices=choices)
 
     def config(self) -> dict[str, Any]:
         """The settings of the chosen preset, where the kind has any, and those that were changed beside it."""

@@ -110,7 +110,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         "kind": kind.name,
         "kinds": [(name, each.label) for name, each in kinds.every().items()],
         "presets": presets.expected(pool, kind.presets, seen.queries, seen.agents),
-        "preset": form.data.get("preset") or "normal",
+        "preset": form.data.get("preset") or "full",
         "near_at": _near_address(pool, chosen),
     }
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]

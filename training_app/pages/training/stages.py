@@ -43,7 +43,7 @@ TIMED = {
     "folds": "check",
     "measure": "done",
 }
-#: Of the time of a run without folds, on the demo pool: presets.MEASURED_QUERIES queries, the preset "normal".
+#: Of the time of a run without folds, on the demo pool: presets.MEASURED_QUERIES queries, the preset "full".
 SHARES = {"read": 0.01, "words": 0.62, "together": 0.17, "decide": 0.02, "check": 0.15, "done": 0.03}
 #: Labeled queries up to which a run is judged by cross-validation too: each fold learns the words and what goes together anew.
 FOLDED = 500
@@ -137,7 +137,7 @@ def _left(run: Run, share: float, now: datetime) -> timedelta | None:
     """What is expected of such a run counts at first; the more of it is done, the more its own pace."""
     if run.started_at is None:
         return None
-    preset = presets.BY_NAME.get(presets.of_config(run.config), presets.BY_NAME["normal"])
+    preset = presets.BY_NAME.get(presets.of_config(run.config), presets.BY_NAME["full"])
     expected = presets.seconds(run.pool, preset, run.snapshot.rows, len(run.snapshot.roster), run.pk)
     passed = max((now - run.started_at).total_seconds(), 0.0)
     own = passed / share if share > 0 else expected

@@ -88,14 +88,29 @@ def test_another_pools_run_is_not_shown_under_this_pool(done: Run, browser: Clie
 # ---------------------------------------------------------------------------------------------------- launching
 
 
-def test_the_form_holds_every_setting_with_its_default_and_help(labeled: Pool, browser: Client) -> None:
-    page = browser.get(reverse("run_new", args=["support"])).content.decode()
-    for name in ("encoder", "total_steps", "gamma", "hidden_layers", "shared_network"):
+def test_the_form_holds_twelve_choices_with_their_defaults_and_help(labeled: Pool, browser: Client) -> None:
+    answer = browser.get(reverse("run_new", args=["support"]))
+    page, shown = answer.content.decode(), set(answer.context["form"].fields) - {"snapshot", "include_llm", "promote"}
+    assert len(shown) == 12
+    assert {"preset", "goal", "most_wrong", "seed"} < shown
+    for name in shown:
         assert f'name="{name}"' in page
-    assert 'value="3000"' in page
-    assert "Inverse strength of the regularisation" in page
-    assert "LLM queries" in page
+    assert "Mean recall to reach on validation" in page
     assert "72" in page
+
+
+def test_settings_of_a_run_that_no_page_shows_are_kept_when_it_is_trained_again(labeled: Pool, browser: Client) -> None:
+    first = runs.launch(labeled, config={"gamma": 0.5, "sentences": False, "goal": "f1"})
+    page = browser.get(reverse("run_new", args=["support"]), {"from": first.pk})
+    shown = page.context["form"]
+    assert [field.name for _title, fields, _open in shown.groups() for field in fields] == ["sentences", "gamma"]
+    assert page.content.decode().count('name="also"') == 2
+    values = {field.name: field.value() for field in shown}
+    sent = {name: str(value) for name, value in values.items() if value is not None and value is not False}
+    browser.post(reverse("run_new", args=["support"]), {**sent, "also": ["sentences", "gamma"]})
+    again = Run.objects.latest("pk")
+    assert again.pk != first.pk
+    assert (again.config["gamma"], again.config["sentences"], again.config["goal"]) == (0.5, False, "f1")
 
 
 def form(**changed: str) -> dict[str, str]:

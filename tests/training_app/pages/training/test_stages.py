@@ -87,10 +87,10 @@ def test_another_kinds_phases_are_shown_as_they_are(run: Run) -> None:
 
 def test_settings_that_nobody_changed_are_not_listed(run: Run) -> None:
     """A preset's settings are the preset's, and the seed stands with the run's figures."""
-    quick = presets.BY_NAME["quick"]
-    run.config = Config.from_mapping({**quick.settings, "seed": 7}).to_mapping()
-    assert run_views.preset_of(run) == quick
+    fast = presets.BY_NAME["fast"]
+    run.config = Config.from_mapping({**fast.settings, "seed": 7}).to_mapping()
+    assert run_views.preset_of(run) == fast
     assert run_views.changed_settings(run) == {}
     run.config = Config.from_mapping({"max_features": 900}).to_mapping()
-    assert run_views.preset_of(run) == presets.BY_NAME["normal"]
+    assert run_views.preset_of(run) == presets.BY_NAME["full"]
     assert run_views.changed_settings(run) == {"max_features": 900}
