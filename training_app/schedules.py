@@ -36,6 +36,7 @@ def work() -> Sequence[Work]:
         by_the_clock("training_app.answering.suggesting.suggest_all", "Suggestions of the active models", 1),
         by_the_clock("training_app.watching.drift.look_all", "Look for drift", HOUR),
         by_the_clock("training_app.watching.promise_alarms.look_all", "Compare promised and delivered quality", HOUR),
+        by_the_clock("training_app.watching.unsure_decisions.tell_all", "Send unsure decisions to webhooks", 1),
         by_the_clock("training_app.watching.proposals.look_all", "Propose agents", 7 * DAY),
         Work("proposals", _look_for_proposals),
         by_the_clock("training_app.versions.standings.measure_all", "Measure models on the same queries", 10),

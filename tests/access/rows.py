@@ -316,6 +316,8 @@ API: dict[str, ApiRow] = {
     "proposals/<number:proposal_id>/accept/": ApiRow("ops", "POST", {"name": "One more"}),
     "proposals/<number:proposal_id>/decline/": ApiRow("ops", "POST"),
     "proposals/<number:proposal_id>/merge/": ApiRow("ops", "POST", {"into": 1}, always=409),
+    "receivers/": ApiRow("ops", "GET POST", {"kind": "email", "address": "one@example.com"}),
+    "receivers/<number:receiver_id>/remove/": ApiRow("ops", "POST"),
     "rollback/": ApiRow("ops", "POST"),
     "allowed-sets/": ApiRow("ops", "GET POST", {"most": 2}),
     "rules/": ApiRow("ops", "GET POST", {"name": "One more", "trigger": "nightly"}),

@@ -152,6 +152,7 @@ CASE = {
     "id": 7, "query": "I want to close my account", "agents": [0], "reason": "the law gives us a day", "owner": "ana@example.com",
     "made_from": "decision", "created_at": AT,
 }  # fmt: skip
+RECEIVER = {"id": 3, "kind": "unsure", "address": "https://desk.example.com/routerweb", "created_at": AT}
 PROPOSAL = {
     "id": 4, "kind": "missing", "state": "open", "name": "Visas", "agents": [], "queries": 20, "share": 0.04, "went": {"1": 20},
     "words": ["visa", "passport"], "examples": ["my visa runs out in May"], "created_at": AT,

@@ -95,6 +95,7 @@ PATHS: dict[str, tuple[Any, str, Any]] = {
     "sweep_id": (OpenApiTypes.INT, "The sweep's id", 3),
     "rule_id": (OpenApiTypes.INT, "The rule's id", 2),
     "proposal_id": (OpenApiTypes.INT, "The proposal's id", 4),
+    "receiver_id": (OpenApiTypes.INT, "The receiver's id", 3),
     "case_id": (OpenApiTypes.INT, "The case's id", 7),
     "query_id": (OpenApiTypes.INT, "The query's id, as an item has it", 17),
     "number": (OpenApiTypes.INT, "The agent's id in its pool", 2),

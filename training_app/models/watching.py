@@ -5,6 +5,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -123,9 +124,14 @@ class AlarmReceiverQuerySet(models.QuerySet["AlarmReceiver"]):
         """Those that nobody has removed."""
         return self.filter(removed_at=None)
 
+    def of_alarms(self) -> "AlarmReceiverQuerySet":
+        """Those kept that are told of alarms, not of decisions."""
+        return self.kept().exclude(kind=AlarmReceiver.Kind.UNSURE)
+
 
 class AlarmReceiver(models.Model):
-    """Whom a pool's alarms, and the site's, are told to: a webhook, a channel of a chat, or an e-mail address.
+    """Whom a pool's alarms, and the site's, are told to: a webhook, a channel of a chat, or an e-mail address; or the webhook that is
+    told of each decision that is left to people. Decisions until `looked_until` were looked at for it.
 
     A webhook's signing secret is not kept: it is made from SECRET_KEY and `nonce`, so that a copy of the database signs nothing.
     """
@@ -135,6 +141,10 @@ class AlarmReceiver(models.Model):
         EMAIL = "email", _("E-mail")
         SLACK = "slack", _("Slack or Mattermost")
         TEAMS = "teams", _("Microsoft Teams")
+        UNSURE = "unsure", _("Webhook for unsure decisions")
+
+    #: Kinds whose requests are signed and hold what programs read.
+    SIGNED = (Kind.WEBHOOK, Kind.UNSURE)
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="alarm_receivers")
     kind = models.CharField(max_length=7, choices=Kind.choices)
@@ -143,6 +153,7 @@ class AlarmReceiver(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     removed_at = models.DateTimeField(null=True)
+    looked_until = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
     holds = Holds(person=[address], secret=[nonce])
 
     objects = AlarmReceiverQuerySet.as_manager()
@@ -162,7 +173,8 @@ class AlarmReceiver(models.Model):
 
 
 class AlarmDelivery(models.Model):
-    """One message on its way to one receiver. `log` holds each attempt: [{at, code, said, ms}, …]."""
+    """One message on its way to one receiver. `log` holds each attempt: [{at, code, said, ms}, …]. Of a decision only the id is
+    stored, and `body` is empty: what is sent is read from the decision at each attempt."""
 
     class Status(models.TextChoices):
         WAITING = "waiting", _("Waiting")
@@ -172,6 +184,7 @@ class AlarmDelivery(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     receiver = models.ForeignKey(AlarmReceiver, on_delete=models.CASCADE, related_name="deliveries")
     alarm = models.ForeignKey(Alarm, on_delete=models.SET_NULL, null=True, related_name="deliveries")
+    decision_id = models.UUIDField(_("decision"), null=True, editable=False)
     event = models.CharField(max_length=20)
     body = models.TextField()
     status = models.CharField(max_length=9, choices=Status.choices, default=Status.WAITING)
@@ -184,6 +197,13 @@ class AlarmDelivery(models.Model):
     class Meta:
         ordering = ("-created_at",)
         indexes = (models.Index(fields=("status", "next_at")),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("receiver", "decision_id"),
+                condition=Q(decision_id__isnull=False),
+                name="one_delivery_per_decision",
+            ),
+        )
 
     def __str__(self) -> str:
         return str(self.id)

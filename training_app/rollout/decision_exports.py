@@ -83,11 +83,12 @@ def rows(
     while part := list(islice(decisions, CHUNK)):
         outcomes = {one.decision_id: one for one in Outcome.objects.filter(decision_id__in=[one.pk for one in part])}
         for one in part:
-            whole = _row(one, outcomes.get(one.pk), keys)
+            whole = row_of(one, outcomes.get(one.pk), keys)
             yield {name: whole[name] for name in names}
 
 
-def _row(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> dict[str, Any]:
+def row_of(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> dict[str, Any]:
+    """A decision by the names of `COLUMNS`; `keys` are its pool's agents, by number."""
     return {
         "id": str(one.pk),
         "at": one.at.isoformat(),

@@ -22,12 +22,13 @@ from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.audit import Who
 from agents_app.models import Pool
 from agents_app.outbound import guard, signing
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Promotion, Run
@@ -53,8 +54,8 @@ class ReceiverRefused(ValueError):
 # --- Receivers ------------------------------------------------------------------------------------------------------
 
 
-def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmReceiver:
-    """Tell that address of the pool's alarms and the site's from now on. Raises ReceiverRefused."""
+def add_receiver(pool: Pool, kind: str, address: str, actor: Who) -> AlarmReceiver:
+    """Tell that address of the pool's alarms and the site's, or of its unsure decisions, from now on. Raises ReceiverRefused."""
     address = address.strip()
     if len(address) > 500:
         raise ReceiverRefused(_("The address is longer than 500 characters."))
@@ -74,12 +75,14 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmRecei
         raise ReceiverRefused(_("That address already receives alarms."))
     nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
     with transaction.atomic():
-        made = AlarmReceiver.objects.create(pool=pool, kind=kind, address=address, nonce=nonce, created_by=actor)
+        made = AlarmReceiver.objects.create(
+            pool=pool, kind=kind, address=address, nonce=nonce, created_by=audit.actor_of(actor).user
+        )
         audit.record("alarm_receiver.added", actor=actor, target=_shown(address), pool=pool, detail={"kind": kind})
     return made
 
 
-def remove_receiver(receiver: AlarmReceiver, actor: User) -> None:
+def remove_receiver(receiver: AlarmReceiver, actor: Who) -> None:
     """Tell that address nothing more; what is on its way to it is given up."""
     with transaction.atomic():
         if AlarmReceiver.objects.filter(pk=receiver.pk, removed_at=None).update(removed_at=timezone.now()):
@@ -108,7 +111,7 @@ def restore_receiver(receiver: AlarmReceiver, actor: User) -> None:
     if same.filter(removed_at=None).exists():
         raise ReceiverRefused(_("That address already receives alarms."))
     with transaction.atomic():
-        AlarmReceiver.objects.filter(pk=receiver.pk).update(removed_at=None)
+        AlarmReceiver.objects.filter(pk=receiver.pk).update(removed_at=None, looked_until=timezone.now())
         audit.record(
             "alarm_receiver.restored", actor=actor, target=_shown(receiver.address), pool=receiver.pool,
             detail={"kind": receiver.kind},
@@ -132,7 +135,7 @@ def secret_of(receiver: AlarmReceiver) -> str:
 def tell(alarm: Alarm, event: str) -> int:
     """Put messages of an alarm on their way: to every receiver of its pool, of all pools where it is the site's. That it
     has passed is told to those who were told that it began. Returns how many."""
-    receivers = AlarmReceiver.objects.kept()
+    receivers = AlarmReceiver.objects.of_alarms()
     if alarm.pool_id:
         receivers = receivers.filter(pool=alarm.pool_id)
     if event == RESOLVED:
@@ -147,7 +150,7 @@ def tell(alarm: Alarm, event: str) -> int:
 def announce(pool: Pool, event: str, sentence: str, path: str) -> int:
     """Tell the pool's receivers of something that has happened, once; `path` is the page that shows it. Returns how many."""
     body = json.dumps(message(event, None, pool, sentence, settings.SITE_URL + path), ensure_ascii=False)
-    receivers = AlarmReceiver.objects.kept().filter(pool=pool)
+    receivers = AlarmReceiver.objects.of_alarms().filter(pool=pool)
     made = [AlarmDelivery(receiver=one, event=event, body=body) for one in receivers]
     AlarmDelivery.objects.bulk_create(made)
     return len(made)
@@ -216,10 +219,16 @@ def send_test(receiver: AlarmReceiver) -> AlarmDelivery:
 
 
 def send_due() -> int:
-    """Make every attempt whose time has come; returns how many got through. Safe in any number of processes."""
+    """Make every attempt whose time has come; returns how many got through. Safe in any number of processes. What is told of decisions
+    is left to `unsure_decisions`, so that many of them hold up no alarm."""
     AlarmDelivery.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
-    due = AlarmDelivery.objects.filter(status=Status.WAITING, next_at__lte=timezone.now()).order_by("next_at")
-    return sum(attempt(delivery) for delivery in list(due.select_related("receiver")[:AT_ONCE]))
+    return sum(attempt(delivery) for delivery in list(due().filter(decision_id=None)[:AT_ONCE]))
+
+
+def due() -> QuerySet[AlarmDelivery]:
+    """What waits and whose time has come, that first which has waited longest, with its receiver."""
+    waiting = AlarmDelivery.objects.filter(status=Status.WAITING, next_at__lte=timezone.now())
+    return waiting.order_by("next_at", "created_at").select_related("receiver__pool")
 
 
 def attempt(delivery: AlarmDelivery) -> bool:
@@ -233,6 +242,8 @@ def attempt(delivery: AlarmDelivery) -> bool:
         send = _mail if delivery.receiver.kind == Kind.EMAIL else _post
         code, said = send(delivery)
         through = 200 <= code < 300
+        if delivery.decision_id:
+            said = ""  # it may repeat the query
     except guard.Refused as refused:
         code, said, through = 0, str(refused), False
     except (OSError, smtplib.SMTPException) as error:
@@ -272,7 +283,7 @@ def as_its_kind_reads_it(delivery: AlarmDelivery) -> str:
     Slack and Mattermost take {"text"} with links as <address|words>; a Teams workflow takes an adaptive card (schema 1.4).
     """
     kind = delivery.receiver.kind
-    if kind == Kind.WEBHOOK:
+    if kind in AlarmReceiver.SIGNED:
         return delivery.body
     title, lines, page = _in_lines(delivery)
     if kind == Kind.SLACK:

@@ -187,7 +187,7 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
             if made.kind in (AlarmReceiver.Kind.SLACK, AlarmReceiver.Kind.TEAMS):
                 messages.success(request, _("Alarms are posted to that channel. Send a test to see one."))
                 return redirect("settings_alarms", slug)
-            if made.kind == AlarmReceiver.Kind.WEBHOOK:
+            if made.kind in AlarmReceiver.SIGNED:
                 context |= {"secret": deliveries.secret_of(made), "made": made, "address": ""}
             else:
                 messages.success(request, _("Alarms are mailed to %(address)s.") % {"address": made.address})
