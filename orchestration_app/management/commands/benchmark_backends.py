@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from orchestration_app.engine.backends import benchmark, pictures
+from orchestration_app.engine.backends import benchmark, study_pictures
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
             if options["json"]:
                 Path(options["json"]).write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
             if options["plot"] and "points" in measured:
-                Path(options["plot"]).write_text(pictures.cost_and_quality(measured), encoding="utf-8")
+                Path(options["plot"]).write_text(study_pictures.cost_and_quality(measured), encoding="utf-8")
         except benchmark.BenchmarkError as error:
             raise CommandError(str(error)) from None
         except OSError as error:
