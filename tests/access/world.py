@@ -200,7 +200,9 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     world.parts["site_alarm_id"] = alarms.hold(Alarm.Kind.QUEUE, "Jobs wait.", [])[0].pk
     case = cases.add(pool, query.text, [1], owner=None, reason="it is so")
     receiver = AlarmReceiver.objects.create(pool=pool, kind="email", address="ann@example.com")
-    proposal = AgentProposal.objects.create(pool=pool, kind=AgentProposal.Kind.MISSING, name="Visas")
+    proposal = AgentProposal.objects.create(
+        pool=pool, kind=AgentProposal.Kind.MISSING, name="Visas", figures={"share": 0.1}
+    )
     number = decisions.new_id(timezone.now().timestamp())
     route = Route((1,), {0: 0.1, 1: 0.9, 2: 0.1}, 0.9, 2, "stop", False)
     decisions.insert(

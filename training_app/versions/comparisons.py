@@ -23,9 +23,9 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
     """The comparison of two models of one kind: on the queries that all models of the pool are measured on, where these are enough;
     else on the test queries of the model's snapshot, measured now where it was not yet.
 
-    None where there is no snapshot with a test query to measure on, where it was not measured yet and would take more than `most`
-    queries, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for an artifact that
-    cannot be used.
+    With `most`, as pages ask, nothing is stored, and more queries than that are not measured: None. None too where there is no
+    snapshot with a test query, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for
+    an artifact that cannot be used.
     """
     if not kinds.of(model.kind).beside:
         return by_scorecards(model, against)
@@ -41,7 +41,11 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
     if most is not None and snapshot.split_sizes.get("test", 0) > most:
         return None
     measured = measure(registry.load_model(model), against, snapshot)
-    return keep(model, measured, snapshot) if measured.queries else None
+    if not measured.queries:
+        return None
+    if most is not None:  # a page, which writes nothing
+        return Comparison(model=model, against=against, queries=measured.queries, figures=measured.figures)
+    return keep(model, measured, snapshot)
 
 
 def by_scorecards(model: RouterModel, against: RouterModel) -> Comparison | None:

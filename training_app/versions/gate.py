@@ -34,8 +34,8 @@ from training_app.models.kinds import SET_ROUTER
 from training_app.versions import approvals, cases, comparisons, kinds, registry, scorecards
 from training_app.versions.verdict import no_better_than_keywords
 
-#: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
-PAGE_QUERIES = 2_000
+#: Test queries up to which a page measures the active model itself, storing nothing; with more, the run's job or the promotion does.
+PAGE_QUERIES = 300
 #: The check of the must-pass cases, as findings name it.
 CASES = "cases"
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from training_app.engine.data.examples import Agent
 from training_app.models import Comparison, RouterModel
 from training_app.pages.versions import mistakes
-from training_app.versions import kinds, registry, scorecards
+from training_app.versions import comparisons, gate, kinds, registry, scorecards
 
 #: Agents that the confusion table shows at most, those with the most errors first.
 CONFUSED = 12
@@ -57,12 +57,17 @@ def tab_of(asked: Mapping[str, str]) -> str:
 
 
 def with_active(model: RouterModel) -> Comparison | None:
-    """The comparison with the model that is active now, where it was measured; None for the active model itself."""
+    """The comparison with the model that is active now; None for the active model itself, and where it is too long for a page."""
     active = registry.active(model.pool, model.kind)
     if active is None or active.pk == model.pk:
         return None
-    comparisons = Comparison.objects.filter(model=model, against=active).select_related("against__pool")
-    return comparisons.order_by("-pk").first()
+    stored = (
+        Comparison.objects.filter(model=model, against=active).select_related("against__pool").order_by("-pk").first()
+    )
+    try:
+        return stored or comparisons.between(model, active, most=gate.PAGE_QUERIES)
+    except registry.RegistryError:
+        return None
 
 
 def rivals(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kind) -> dict[str, str]:
