@@ -324,6 +324,7 @@ API: dict[str, ApiRow] = {
     "rules/<number:rule_id>/": ApiRow("ops", "GET POST"),
     "rules/<number:rule_id>/delete/": ApiRow("ops", "POST"),
     "decisions/": ApiRow("ops"),
+    "decisions/export/": ApiRow("ops"),
     "decisions/<id:decision_id>/": ApiRow("ops"),
     "decisions/<id:decision_id>/replay/": ApiRow("ops"),
     "queries/": ApiRow("label", "POST", {"queries": ["billing"]}),

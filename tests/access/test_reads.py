@@ -18,7 +18,7 @@ from training_app.models import RouterModel
 pytestmark = pytest.mark.both_databases
 #: What addresses are asked for beyond themselves.
 ASKED: dict[str, tuple[str, ...]] = {
-    "p/<slug:slug>/decisions/": ("format=jsonl", "q=billing&outcome=failure"),
+    "p/<slug:slug>/decisions/": ("format=jsonl", "format=huggingface", "q=billing&outcome=failure"),
     "p/<slug:slug>/queries/": ("q=billing", "state=open"),
     "p/<slug:slug>/export/file/": ("format=jsonl", "format=csv", "format=xlsx"),
     "p/<slug:slug>/runs/new/": ("kind=backend_chooser", "kind=orchestrator"),

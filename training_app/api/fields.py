@@ -22,6 +22,7 @@ class _Named:
     must_be = "be something else"
     field_name: str | None
     required: bool
+    parent: Any
 
     def refuse(self, code: str, reason: str) -> NoReturn:
         """Raises Refused; `reason` goes on after the field's name."""
@@ -32,6 +33,9 @@ class _Named:
         if key == "required" or (key == "null" and self.required):
             self.refuse("missing", "is missing")
         self.refuse("invalid", f"must {self.must_be}")
+
+    def _in_address(self) -> bool:
+        return bool(getattr(self.parent, "in_address", False))
 
 
 class Text(_Named, serializers.CharField):
@@ -86,9 +90,6 @@ class Whole(_Named, serializers.IntegerField):
             self.refuse("invalid", f"must {self.must_be}")
         return value
 
-    def _in_address(self) -> bool:
-        return bool(getattr(self.parent, "in_address", False))
-
 
 class Flag(_Named, serializers.BooleanField):
     """True or false."""
@@ -97,6 +98,8 @@ class Flag(_Named, serializers.BooleanField):
 
     def to_internal_value(self, data: Any) -> bool:
         """The flag."""
+        if self._in_address() and data in ("true", "false"):
+            return bool(data == "true")
         if not isinstance(data, bool):
             self.fail("invalid")
         return data

@@ -48,7 +48,8 @@ class ApiSecurity(SecurityMiddleware):
             moved = self.process_request(request) if self.redirect else None
             response = moved or cast(HttpResponse, self.get_response(request))
         headers = response.headers
-        headers["Content-Length"] = str(len(response.content))
+        if not response.streaming:  # a file knows its length
+            headers["Content-Length"] = str(len(response.content))
         if (strict_transport := admission.strict_transport()) != "":
             headers["Strict-Transport-Security"] = strict_transport
         return response
@@ -85,6 +86,8 @@ class ApiHandler(WSGIHandler):
                 route = f"/api/{match.route}" if match is not None else ""
                 tracing.answered(span, str(request.method), route, response.status_code)
         start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
+        if response.streaming and environ["REQUEST_METHOD"] != "HEAD":
+            return cast(Iterable[bytes], response)  # the server closes it after the last piece
         content = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.content]
         if not from_memory:
             response.close()  # tells that the request is finished, and so lets its database connection go

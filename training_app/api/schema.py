@@ -48,6 +48,7 @@ CODES: dict[str, tuple[int, str]] = {
     "cannot_canary": (409, "support-4 is not the canary of support."),
     "cannot_check": (409, "The artifact of support-1 is gone."),
     "cannot_pin": (409, "The artifact of support-1 is gone."),
+    "cannot_export": (409, "Parquet needs pyarrow, which is not installed."),
     "cannot_replay": (409, "The text of this decision was erased."),
     "pool_archived": (410, "The pool 'sales' was archived. Nothing is routed in it any more."),
     "pool_deleted": (410, "The pool 'sales' was deleted. Nothing is routed in it any more."),
@@ -147,6 +148,7 @@ def operation(
     keyed: bool = False,
     headers: Sequence[str] = (),
     also_at: str = "",
+    media: Sequence[str] = (),
 ) -> Callable[[View], View]:
     """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
 
@@ -154,6 +156,7 @@ def operation(
     `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
     Idempotency-Key (`once`). `headers` are those of HEADERS that its answers have beside Link, Retry-After and
     Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same, as another project has it.
+    `media` are the types of a file that the answer 200 is.
     """
     # Probes and the clients of other projects may put more behind the question mark, which means nothing here.
     strict = not public and not also_at
@@ -173,6 +176,8 @@ def operation(
         )
         for status, (serializer, words, shown) in answers.items()
     }
+    if media:
+        responses[(200, *media)] = responses.pop(200)
     for status in sorted({CODES[code][0] for code in codes}):
         if status not in responses:
             responses[status] = _error(status, [code for code in CODES if code in codes and CODES[code][0] == status])

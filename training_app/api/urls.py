@@ -76,6 +76,7 @@ urlpatterns = [
     *address("rules/<number:rule_id>/", rules.RuleView),
     *address("rules/<number:rule_id>/delete/", rules.DeleteRuleView),
     *address("decisions/", decisions.DecisionsView),
+    *address("decisions/export/", decisions.ExportView),
     *address("decisions/<id:decision_id>/", decisions.DecisionView),
     *address("decisions/<id:decision_id>/replay/", decisions.ReplayView),
     *address("queries/", queries.QueriesView),

@@ -9,20 +9,30 @@ are in memory at a time.
 """
 
 import json
+import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from django.db.models import Field, QuerySet
 
 from agents_app.models import Pool
 from routerweb.holds import WORDS, content
 from training_app.models import Decision, Outcome
 
 CHUNK, PART = 1_000, 100_000
-FORMATS = ("parquet", "jsonl", "huggingface")
+#: Each with the type of a download.
+FORMATS = {
+    "parquet": "application/vnd.apache.parquet",
+    "jsonl": "application/x-ndjson",
+    "huggingface": "application/zip",
+}
 
 
 class ExportError(Exception):
@@ -41,7 +51,7 @@ class Column:
     @property
     def has_words(self) -> bool:
         """Whether the model declares that the field may hold words that somebody wrote."""
-        return bool(content(self.of._meta.get_field(self.field)) & WORDS)
+        return bool(content(cast("Field[Any, Any]", self.of._meta.get_field(self.field))) & WORDS)
 
 
 COLUMNS = (
@@ -56,6 +66,8 @@ COLUMNS = (
     Column("abstained", "truth", Decision, "abstained"),
     Column("stop_reason", "text", Decision, "stop_reason"),
     Column("model", "text", Decision, "model"),
+    Column("propensity", "number", Decision, "propensity"),
+    Column("detail", "text", Decision, "detail"),
     Column("success", "truth", Outcome, "success"),
     Column("rating", "number", Outcome, "rating"),
     Column("comment", "text", Outcome, "comment"),
@@ -67,20 +79,21 @@ def columns(words: bool) -> list[Column]:
     return [column for column in COLUMNS if words or not column.has_words]
 
 
-def rows(
-    pool: Pool, words: bool = True, since: datetime | None = None, until: datetime | None = None
-) -> Iterator[dict[str, Any]]:
-    """The pool's decisions from `since` to before `until`, the oldest first, as `columns` names them; success, rating and comment are
-    None where no outcome was reported."""
-    stored = Decision.objects.filter(pool=pool).order_by("at", "pk").select_related("model__pool")
+def kept(pool: Pool, since: datetime | None = None, until: datetime | None = None) -> QuerySet[Decision]:
+    """The pool's decisions from `since` to before `until`."""
+    decisions: QuerySet[Decision] = Decision.objects.filter(pool=pool)
     if since is not None:
-        stored = stored.filter(at__gte=since)
-    if until is not None:
-        stored = stored.filter(at__lt=until)
+        decisions = decisions.filter(at__gte=since)
+    return decisions if until is None else decisions.filter(at__lt=until)
+
+
+def rows(pool: Pool, decisions: QuerySet[Decision], words: bool = True) -> Iterator[dict[str, Any]]:
+    """These decisions of the pool, the oldest first, as `columns` names them; success, rating and comment are None where no outcome
+    was reported."""
     keys = dict(pool.agents.values_list("number", "key"))
     names = [column.name for column in columns(words)]
-    decisions = stored.iterator(chunk_size=CHUNK)
-    while part := list(islice(decisions, CHUNK)):
+    stored = decisions.order_by("at", "pk").select_related("model__pool").iterator(chunk_size=CHUNK)
+    while part := list(islice(stored, CHUNK)):
         outcomes = {one.decision_id: one for one in Outcome.objects.filter(decision_id__in=[one.pk for one in part])}
         for one in part:
             whole = row_of(one, outcomes.get(one.pk), keys)
@@ -101,42 +114,84 @@ def row_of(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> d
         "abstained": one.abstained,
         "stop_reason": one.stop_reason,
         "model": one.answered_by,
+        "propensity": one.propensity,
+        "detail": None if one.detail is None else json.dumps(one.detail, ensure_ascii=False),
         "success": outcome.success if outcome else None,
         "rating": outcome.rating if outcome else None,
         "comment": outcome.comment if outcome else None,
     }
 
 
+def can_write(kind: str) -> bool:
+    """Whether files of that kind can be written here."""
+    return kind != "parquet" or find_spec("pyarrow") is not None
+
+
+def check(kind: str) -> None:
+    """Raises ExportError where files of that kind cannot be written here."""
+    if not can_write(kind):
+        raise ExportError(
+            "Parquet needs pyarrow, which is not installed: pip install -r requirements-parquet.txt, or choose jsonl."
+        )
+
+
 def write(
     pool: Pool,
     folder: Path,
     kind: str,
+    decisions: QuerySet[Decision],
     *,
     words: bool = True,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    most: int | None = None,
 ) -> int:
-    """Write an export of one of `FORMATS` into a folder that is not there yet; how many rows. Without pyarrow a dataset
-    folder holds JSON lines, which `datasets` reads as well. Raises ExportError and OSError."""
-    here = find_spec("pyarrow") is not None
-    if kind == "parquet" and not here:
-        raise ExportError(
-            "Parquet needs pyarrow, which is not installed: pip install -r requirements-parquet.txt, or choose jsonl."
-        )
+    """Write an export of one of `FORMATS` into a folder that is not there yet, `most` rows in a file, else `PART`; how many rows.
+    Without pyarrow a dataset folder holds JSON lines, which `datasets` reads as well. Raises ExportError and OSError."""
+    check(kind)
     if folder.exists():
         raise ExportError(f"{folder} is there already.")
     data = folder / "data" if kind == "huggingface" else folder
     data.mkdir(parents=True)
-    suffix = "parquet" if here and kind != "jsonl" else "jsonl"
+    suffix = "jsonl" if kind == "jsonl" or find_spec("pyarrow") is None else "parquet"
     count = number = 0
-    exported = rows(pool, words, since, until)
-    while part := list(islice(exported, CHUNK)):
+    exported = rows(pool, decisions, words)
+    while (part := list(islice(exported, CHUNK))) or not number:
         path = data / f"decisions-{number:05}.{suffix}"
-        written = (_parquet if suffix == "parquet" else _lines)(path, part, islice(exported, PART - CHUNK), words)
+        written = (_parquet if suffix == "parquet" else _lines)(
+            path, part, islice(exported, (most or PART) - CHUNK), words
+        )
         count, number = count + written, number + 1
     if kind == "huggingface":
         (folder / "README.md").write_text(card(pool, suffix, count, words), "utf-8")
     return count
+
+
+def download(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool = True) -> Iterator[bytes]:
+    """An export as the bytes of one file: Parquet, JSON lines, or a zip of the dataset folder. It is written to the disk first, in
+    memory that does not grow. Raises ExportError before the first piece."""
+    check(kind)
+    return _pieces(pool, kind, decisions, words)
+
+
+def _pieces(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool) -> Iterator[bytes]:
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / pool.slug
+        most = None if kind == "huggingface" else sys.maxsize
+        write(pool, folder, kind, decisions, words=words, most=most)
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        file = paths[0]
+        if kind == "huggingface":
+            file = Path(scratch) / "folder.zip"
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+                for path in paths:
+                    packed.write(path, path.relative_to(scratch))
+        with file.open("rb") as stream:
+            while piece := stream.read(2**16):
+                yield piece
+
+
+def file_name(pool: Pool, kind: str) -> str:
+    """What a download is called."""
+    return f"{pool.slug}-decisions.{'zip' if kind == 'huggingface' else kind}"
 
 
 def _lines(path: Path, first: Sequence[dict[str, Any]], more: Iterator[dict[str, Any]], _words: bool) -> int:

@@ -195,5 +195,7 @@ class TestThePlayground:
         assert page.index("Shall I look?") < page.index("yes please")
         listed = browser.get(f"/p/{model.pool.slug}/decisions/?format=jsonl")
         line = json.loads(b"".join(listed.streaming_content).decode())  # type: ignore[attr-defined]
-        assert line["messages"] == TALK
+        assert [*line["messages"], {"role": "user", "content": line["text"]}] == [
+            {"role": said["role"], "content": said["content"]} for said in TALK
+        ]
         assert before(decision.said)[1].agents == (0,)

@@ -1,16 +1,20 @@
 """Decisions as files: what a row holds, what is left out, and the folder that `datasets` reads."""
 
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from agents_app.models import Pool
+from tests.training_app.served import Application, application
 from training_app.models import Decision, Outcome
 from training_app.rollout import decision_exports
 
@@ -123,3 +127,73 @@ def test_datasets_loads_the_folder(kept: Sequence[Decision], tmp_path: Path) -> 
         timeout=300,
     )
     assert done.stdout.split("\n")[0] == "3 wrong desk", done.stderr[-2000:]
+
+
+class TestDownloads:
+    """By the page and by the API: the same rows."""
+
+    @pytest.fixture
+    def app(self, kept: Sequence[Decision], labeled: Pool) -> Application:
+        return application(labeled, scopes=("ops",))
+
+    def test_json_lines_by_the_api_as_by_the_page(self, app: Application, browser: Client) -> None:
+        answer = app.get("/api/decisions/export/?pool=support")
+        assert answer["Content-Type"] == "application/x-ndjson"
+        assert answer["Content-Disposition"] == 'attachment; filename="support-decisions.jsonl"'
+        content = b"".join(answer)
+        assert [json.loads(line)["text"] for line in content.splitlines()] == ["billing 1", "billing 2", "billing 3"]
+        assert b"".join(browser.get("/p/support/decisions/?format=jsonl")) == content
+
+    def test_the_page_exports_what_matches_and_offers_what_can_be_written(
+        self, app: Application, browser: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = b"".join(browser.get("/p/support/decisions/?format=jsonl&outcome=failure&without_text=1"))
+        (row,) = [json.loads(line) for line in found.splitlines()]
+        assert row["success"] is False
+        assert "text" not in row
+        assert (
+            b'<input type="hidden" name="outcome" value="failure">'
+            in browser.get("/p/support/decisions/?outcome=failure").content
+        )
+        monkeypatch.setattr(decision_exports, "find_spec", lambda _name: None)
+        page = browser.get("/p/support/decisions/").content
+        assert b'value="huggingface"' in page
+        assert b'value="parquet"' not in page
+        assert browser.get("/p/support/decisions/?format=parquet").status_code == 404
+        refused = app.get("/api/decisions/export/?format=parquet")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "cannot_export")
+
+    def test_a_time_and_no_words(self, app: Application) -> None:
+        asked = "since=2026-03-02T00:00:00Z&until=2026-03-03T00:00:00Z&without_text=true"
+        (line,) = b"".join(app.get(f"/api/decisions/export/?{asked}")).splitlines()
+        assert json.loads(line)["at"].startswith("2026-03-02")
+        assert "text" not in json.loads(line)
+
+    @pytest.mark.parametrize(("name", "value"), [("format", "xml"), ("without_text", "perhaps"), ("since", "today")])
+    def test_what_is_wrong_is_named(self, app: Application, name: str, value: str) -> None:
+        answer = app.get(f"/api/decisions/export/?{name}={value}")
+        assert (answer.status_code, answer.json()["error"]["field"]) == (400, name)
+
+    def test_a_dataset_folder_is_a_zip(self, app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(decision_exports, "PART", 2)
+        monkeypatch.setattr(decision_exports, "CHUNK", 1)
+        answer = app.get("/api/decisions/export/?format=huggingface")
+        assert answer["Content-Type"] == "application/zip"
+        with zipfile.ZipFile(io.BytesIO(b"".join(answer))) as packed:
+            names = packed.namelist()
+        assert names[0] == "support/README.md"
+        assert [name.rpartition(".")[0] for name in names[1:]] == [
+            "support/data/decisions-00000",
+            "support/data/decisions-00001",
+        ]
+
+    @PYARROW
+    def test_parquet_is_one_file(self, app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+        from pyarrow import parquet
+
+        monkeypatch.setattr(decision_exports, "PART", 2)
+        monkeypatch.setattr(decision_exports, "CHUNK", 1)
+        table = parquet.read_table(io.BytesIO(b"".join(app.get("/api/decisions/export/?format=parquet"))))
+        assert table.column("text").to_pylist() == ["billing 1", "billing 2", "billing 3"]
+        none = b"".join(app.get("/api/decisions/export/?format=parquet&since=2027-01-01T00:00:00Z"))
+        assert parquet.read_table(io.BytesIO(none)).num_rows == 0

@@ -6,29 +6,20 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from training_app.api.errors import Refused
-from training_app.api.fields import Moment, Rounded, Whole
-from training_app.api.serializers.base import MessageSerializer
+from training_app.api.fields import Choice, Flag, Moment, PoolSlug, Rounded, Whole
+from training_app.api.serializers.base import Asked, MessageSerializer
 from training_app.api.serializers.routing import ExplanationSerializer
 from training_app.api.serializers.runs import PageAsked
 from training_app.models import Decision
+from training_app.rollout import decision_exports
 
 REASONS = ("stop", "none", "max_agents", "abstained")
 BEFORE = "What was said before the text in its conversation; null where nothing was."
 
 
-class DecisionsAsked(PageAsked):
-    """Which decisions."""
+class SpanAsked(Asked):
+    """Decisions of which time."""
 
-    agent = Whole(0, 2**31 - 1, required=False, allow_null=True, default=None, help_text="Whose set holds this id.")
-    model = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="That this version answered, by its name; `descriptions` for answers without a model.",
-    )
-    stop_reason = serializers.CharField(
-        required=False, default="", allow_blank=True, help_text=f"One of {', '.join(REASONS)}."
-    )
     since = serializers.DateTimeField(
         required=False, default=None, help_text="Answered at this time or later, ISO 8601."
     )
@@ -45,11 +36,39 @@ class DecisionsAsked(PageAsked):
                 ) from None
         return super().run_validation(data)
 
+
+class DecisionsAsked(SpanAsked, PageAsked):
+    """Which decisions."""
+
+    agent = Whole(0, 2**31 - 1, required=False, allow_null=True, default=None, help_text="Whose set holds this id.")
+    model = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="That this version answered, by its name; `descriptions` for answers without a model.",
+    )
+    stop_reason = serializers.CharField(
+        required=False, default="", allow_blank=True, help_text=f"One of {', '.join(REASONS)}."
+    )
+
     def validate_stop_reason(self, value: str) -> str:
         """A word of the answer's."""
         if value and value not in REASONS:
             raise Refused(400, "invalid", f"stop_reason must be one of {', '.join(REASONS)}.", field="stop_reason")
         return value
+
+
+class ExportAsked(SpanAsked):
+    """Which decisions, and how they are written."""
+
+    pool = PoolSlug()
+    format = Choice(
+        list(decision_exports.FORMATS),
+        required=False,
+        default="jsonl",
+        help_text="`huggingface` is a zip of a dataset folder.",
+    )
+    without_text = Flag(required=False, default=False, help_text="Whether every column that holds words is left out.")
 
 
 class ReportedSerializer(serializers.Serializer[Any]):

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app.models import Pool
+from routerweb.pages.downloads import download
 from training_app.answering import explanations, nearest, replays, serving
 from training_app.api import examples
 from training_app.api.errors import Refused
@@ -16,6 +19,7 @@ from training_app.api.serializers import decisions as shapes
 from training_app.api.views.runs import ListView, OpsView
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome
+from training_app.rollout import decision_exports
 from training_app.versions import registry
 
 OF = "Decisions"
@@ -63,6 +67,26 @@ class DecisionsView(ListView):
         if agent is not None:
             rows = rows.choosing(agent)
         return rows.filter(stop_reason=reason) if reason else rows
+
+
+class ExportView(OpsView):
+    """A pool's decisions in a file."""
+
+    @operation(
+        "exportDecisions", "The pool's decisions in a file, oldest first", of=OF, asked=shapes.ExportAsked,
+        media=tuple(decision_exports.FORMATS.values()),
+        answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")}, errors=("cannot_export",),
+    )  # fmt: skip
+    def get(self, request: Request) -> HttpResponseBase:
+        """Every decision of the pool and that time, with its outcome, as `manage.py export_decisions` writes them."""
+        asked = self.asked(shapes.ExportAsked)
+        pool, kind = self.pool(asked["pool"]), asked["format"]
+        chosen = decision_exports.kept(pool, asked["since"], asked["until"])
+        try:
+            pieces = decision_exports.download(pool, kind, chosen, words=not asked["without_text"])
+        except decision_exports.ExportError as error:
+            raise Refused(409, "cannot_export", str(error)) from None
+        return download(pieces, decision_exports.FORMATS[kind], decision_exports.file_name(pool, kind))
 
 
 class OfDecision(OpsView):

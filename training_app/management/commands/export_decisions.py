@@ -28,10 +28,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        span = {"since": options["since"], "until": options["until"]}
+        decisions = decision_exports.kept(pool, options["since"], options["until"])
         try:
             count = decision_exports.write(
-                pool, options["folder"], options["format"], words=not options["without_text"], **span
+                pool, options["folder"], options["format"], decisions, words=not options["without_text"]
             )
         except (decision_exports.ExportError, OSError) as error:
             raise CommandError(str(error)) from None

@@ -3,14 +3,14 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Lower
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -33,7 +33,7 @@ from training_app.engine.routing.router import ArtifactError, Router
 from training_app.models import Decision, Outcome
 from training_app.models.decisions import DecisionQuerySet
 from training_app.pages.answering import playground_chat, playground_models
-from training_app.rollout import outcomes
+from training_app.rollout import decision_exports, outcomes
 from training_app.versions import registry
 
 ROWS = 50
@@ -57,6 +57,11 @@ MADE: dict[str, tuple[Any, dict[str, Any]]] = {
     "canary": (gettext_lazy("By a canary"), {"detail__canary": True}),
     "explored": (gettext_lazy("Explored"), {"detail__explored__isnull": False}),
     "cold": (gettext_lazy("With a cold agent"), {"detail__cold__taken": True}),
+}
+FORMATS = {
+    "jsonl": gettext_lazy("JSON lines"),
+    "parquet": gettext_lazy("Parquet"),
+    "huggingface": gettext_lazy("Hugging Face dataset (zip)"),
 }
 OUTCOMES = {"success": gettext_lazy("Success"), "failure": gettext_lazy("Failure")}
 
@@ -147,7 +152,7 @@ def _marks(router: Router, said: str) -> dict[str, Any]:
 @require_role(Role.OPS)
 def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The pool's decisions, newest first; `?q=` (words, or a decision's id), `?agent=`, `?model=`, `?reason=`, `?made=` and
-    `?outcome=` filter, `?format=jsonl` exports what is left."""
+    `?outcome=` filter, `?format=` exports what is left, with `?without_text=1` without words."""
     pool = get_pool(request, slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
     decisions = Decision.objects.filter(pool=pool)
@@ -156,8 +161,12 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         # Lowered, so that PostgreSQL reads the rows of a stretch, and not its index of words for the whole table.
         return _fitting(rows.alias(words=Lower("text")), chosen, "words")
 
-    if request.GET.get("format") == "jsonl":
-        return download(_lines(_fitting(decisions, chosen)), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
+    if (kind := request.GET.get("format", "")) in decision_exports.FORMATS:
+        if not decision_exports.can_write(kind):
+            raise Http404(_("Parquet needs pyarrow, which this server does not have."))
+        words = request.GET.get("without_text") != "1"
+        pieces = decision_exports.download(pool, kind, _fitting(decisions, chosen), words)
+        return download(pieces, decision_exports.FORMATS[kind], decision_exports.file_name(pool, kind))
     filtered = any(chosen.values())
     shown = paging.part(decisions, ["-at", "-pk"], request.GET, ROWS, fits if filtered else None)
     if shown.reached and chosen["q"] and are_indexed(Decision):
@@ -166,8 +175,6 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     if shown.is_whole or not filtered:
         total = paging.total(decisions, shown=shown, exact=request.GET.get("count") == "exact")
     agents = {agent.number: agent for agent in pool.agents.all()}
-    address = request.GET.copy()
-    address["format"] = "jsonl"
     context = {
         "pool": pool,
         "rows": [
@@ -183,7 +190,7 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "reasons": REASON_WORDS.items(),
         "made": [(name, word) for name, (word, _filter) in MADE.items()],
         "reports": OUTCOMES.items(),
-        "export": f"?{address.urlencode()}",
+        "formats": [(name, word) for name, word in FORMATS.items() if decision_exports.can_write(name)],
         "outcomes": outcomes.by_model(pool),
     }
     return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
@@ -276,22 +283,3 @@ def curl(slug: str, query: str) -> str:
 
 def _crumbs(pool: Pool) -> list[tuple[str, str]]:
     return [(pool.name, reverse("home"))]
-
-
-def _lines(decisions: Any) -> Iterator[str]:
-    for row in decisions.select_related("model__pool").iterator(chunk_size=500):
-        line = {
-            "decision_id": str(row.pk),
-            "at": row.at.isoformat(),
-            "model": row.answered_by,
-            "text": row.text,
-            **({"messages": as_json(row.said)} if row.messages else {}),
-            "agents": row.agents,
-            "scores": row.scores,
-            "confidence": row.confidence,
-            "stop_reason": row.stop_reason,
-            "abstained": row.abstained,
-            "propensity": row.propensity,
-            "detail": row.detail,
-        }
-        yield json.dumps(line, ensure_ascii=False) + "\n"

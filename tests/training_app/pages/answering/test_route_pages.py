@@ -148,7 +148,7 @@ def test_decisions_are_filtered(ops, kept, query, texts):
     page = ops.get(f"{DECISIONS}?{query}")
     assert [row.text for row, _ended, _agents in page.context["rows"]] == texts
     lines = b"".join(ops.get(f"{DECISIONS}?{query}&format=jsonl").streaming_content).splitlines()
-    assert [json.loads(line)["text"] for line in lines] == texts
+    assert [json.loads(line)["text"] for line in reversed(lines)] == texts
 
 
 def test_a_decision_is_found_by_its_id(ops, kept):
