@@ -207,7 +207,9 @@ class OutcomeRequest(OfPool):
         "be a number from 0 to 5", min_value=0, max_value=5, required=False, allow_null=True, default=None,
         help_text="How good it was, 0 (useless) to 5 (perfect).",
     )  # fmt: skip
-    comment = serializers.CharField(required=False, allow_null=True, allow_blank=True, default="")
+    comment = serializers.CharField(
+        required=False, allow_null=True, allow_blank=True, default="", help_text="What went well or wrong, in words."
+    )
 
     def get_fields(self) -> dict[str, Any]:
         """The fields, and those that packages add."""
