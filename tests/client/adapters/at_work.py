@@ -79,17 +79,23 @@ def langgraph() -> None:
     from langgraph.graph import END, START, StateGraph
     from langgraph.graph.message import add_messages
 
+    from routerweb_client.adapters import outcomes as reporting
     from routerweb_client.adapters.langgraph import RouterNode
 
     class State(TypedDict):
         messages: Annotated[list[AnyMessage], add_messages]
         agents: list[str]
 
+    def work(state: State) -> str:
+        if "explode" in str(state["messages"][-1].content):
+            raise RuntimeError("it broke")
+        return "well"
+
     router = RouterNode(CLIENT, {key: f"{key}_node" for key in KEYS}, otherwise="talk")
     graph = StateGraph(State)
     graph.add_node("router", router)
     for node in ("billing_node", "shipping_node", "legal_node", "talk"):
-        graph.add_node(node, lambda _state, node=node: {"messages": [AIMessage(f"{node} is done")]})
+        graph.add_node(node, lambda state, node=node: {"messages": [AIMessage(f"{node} is done, {work(state)}")]})
         graph.add_edge(node, END)
     graph.add_edge(START, "router")
     graph.add_conditional_edges("router", router.edge)
@@ -106,6 +112,27 @@ def langgraph() -> None:
     assert [message["role"] for message in asked[-1]["messages"]] == ["user", "assistant", "user"]
     assert asked[-1]["only"] == list(KEYS)
     assert asyncio.run(compiled.ainvoke({"messages": [HumanMessage("billing")], "agents": []}))["agents"] == ["billing"]
+    assert outcomes() == []  # there was no block
+    with reporting():
+        nodes(HumanMessage("billing and shipping"))
+        assert outcomes() == []
+    assert outcomes() == [True]
+
+    async def streamed() -> None:
+        async with reporting():
+            async for _part in compiled.astream({"messages": [HumanMessage("legal")], "agents": []}):
+                pass
+
+    asyncio.run(streamed())
+    assert outcomes() == [True]
+
+    def fails() -> None:
+        with reporting():
+            nodes(HumanMessage("hello"))
+            nodes(HumanMessage("billing, explode"))
+
+    assert raises(fails, kind=RuntimeError)
+    assert outcomes() == [True, False]
     node = RouterNode(away(), {key: f"{key}_node" for key in KEYS}, otherwise="talk")
     assert node({"messages": [HumanMessage(REFUND)]}) == {"agents": ["billing"]}
 
@@ -116,6 +143,7 @@ def openai_agents() -> None:
     from agents.models.interface import Model
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
+    from routerweb_client.adapters import outcomes as reporting
     from routerweb_client.adapters.openai_agents import first_agent, handoff_by_router
 
     set_tracing_disabled(True)
@@ -124,7 +152,9 @@ def openai_agents() -> None:
         def __init__(self, item: Any) -> None:
             self.item = item
 
-        async def get_response(self, *_words: Any, **_named: Any) -> ModelResponse:
+        async def get_response(self, *words: Any, **named: Any) -> ModelResponse:
+            if self.item.type == "message" and "explode" in str((words, named)):
+                raise RuntimeError("it broke")
             return ModelResponse(output=[self.item], usage=Usage(), response_id=None)
 
         def stream_response(self, *_words: Any, **_named: Any) -> Any:
@@ -151,6 +181,16 @@ def openai_agents() -> None:
     talk = [{"role": "user", "content": [{"type": "input_text", "text": "legal"}]}]
     assert first_agent(CLIENT, experts, talk) is experts["legal"]
     assert raises(first_agent, CLIENT, experts, "hello")
+    assert outcomes() == []  # there was no block
+
+    async def run(query: str, said: str) -> None:
+        async with reporting():
+            await Runner.run(triage(query), said)
+
+    asyncio.run(run("a shipping matter", "where is it?"))
+    assert outcomes() == [True]
+    assert raises(lambda: asyncio.run(run("a shipping matter", "explode")), kind=RuntimeError)
+    assert outcomes() == [False]
     assert first_agent(away(), experts, REFUND) is experts["billing"]
 
 
@@ -165,6 +205,7 @@ def llama_index() -> None:
     from llama_index.core.tools import QueryEngineTool
     from llama_index.core.tools.types import ToolMetadata
 
+    from routerweb_client.adapters import outcomes as reporting
     from routerweb_client.adapters.llama_index import RouterSelector
 
     class Engine(BaseQueryEngine):
@@ -175,7 +216,9 @@ def llama_index() -> None:
         def _get_prompt_modules(self) -> Any:
             return {}
 
-        def _query(self, _bundle: Any) -> Response:
+        def _query(self, bundle: Any) -> Response:
+            if "explode" in bundle.query_str:
+                raise RuntimeError("it broke")
             return Response(f"{self.name} here")
 
         async def _aquery(self, bundle: Any) -> Response:
@@ -196,6 +239,17 @@ def llama_index() -> None:
     both = engine.query("billing and shipping")
     assert "billing here" in str(both)
     assert "shipping here" in str(both)
+    assert outcomes() == []  # there was no block
+    with reporting():
+        engine.query("billing and shipping")
+    assert outcomes() == [True]
+
+    async def explodes() -> None:
+        async with reporting():
+            await engine.aquery("a legal matter, explode")
+
+    assert raises(lambda: asyncio.run(explodes()), kind=RuntimeError)
+    assert outcomes() == [False]
     choices = [ToolMetadata(name=key, description=key) for key in KEYS]
     selected = RouterSelector(CLIENT).select(choices, "legal and billing")
     assert [(one.index, one.reason) for one in selected.selections] == [
@@ -210,12 +264,21 @@ def ag2() -> None:
     """A group chat in which those speak whom the router names, once each."""
     from autogen import ConversableAgent, GroupChat, GroupChatManager
 
+    from routerweb_client.adapters import outcomes as reporting
     from routerweb_client.adapters.ag2 import speakers_by_router
 
     def speaker(name: str) -> ConversableAgent:
         made = ConversableAgent(name, llm_config=False, human_input_mode="NEVER")
-        made.register_reply([ConversableAgent, None], lambda *_words, **_named: (True, f"{name} here"), position=0)
+        made.register_reply([ConversableAgent, None], replied(name), position=0)
         return made
+
+    def replied(name: str) -> Any:
+        def reply(_agent: Any, messages: Any = None, **_named: Any) -> tuple[bool, str]:
+            if "explode" in messages[-1]["content"]:
+                raise RuntimeError("it broke")
+            return True, f"{name} here"
+
+        return reply
 
     user = ConversableAgent("user", llm_config=False, human_input_mode="NEVER", default_auto_reply="")
     experts = [speaker(key.title()) for key in KEYS]
@@ -232,7 +295,20 @@ def ag2() -> None:
     assert speakers("billing and shipping") == ["user", "Billing", "Shipping"]
     assert len(asked) == before + 1  # asked once for all who speak
     assert speakers("good morning") == ["user"]
-    assert speakers(REFUND, away()) == ["user", "Billing"]
+    assert outcomes() == []  # there was no block
+    with reporting():
+        speakers("billing and shipping")
+    assert outcomes() == [True]
+
+    def fails() -> None:
+        with reporting():
+            speakers("legal, explode")
+
+    assert raises(fails, kind=RuntimeError)
+    assert outcomes() == [False]
+    with reporting():
+        assert speakers(REFUND, away()) == ["user", "Billing"]
+    assert outcomes() == []
 
 
 def google_adk() -> None:

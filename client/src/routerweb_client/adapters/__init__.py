@@ -1,16 +1,19 @@
 """Routerweb inside other people's frameworks: a small file each, which alone needs that framework.
 
-What they share: a conversation as the API takes it, who an answer names, by key, and the report of what became of an answer.
+What they share: a conversation as the API takes it, who an answer names, by key, and the report of what became of an answer. Where the
+framework, not the adapter, runs those whom an answer names, the run stands in a block of `outcomes`.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
 
 from routerweb_client.answers import Answer, RouterwebError
-from routerweb_client.clients import Client
+from routerweb_client.clients import Client, Query
+from routerweb_client.options import RouteOptions
 
 logger = logging.getLogger(__name__)
 
@@ -77,3 +80,47 @@ class reported:
 
     async def __aexit__(self, *error: Any) -> None:
         await asyncio.to_thread(self.__exit__, *error)
+
+
+_given: ContextVar[list[tuple[Client, Answer]] | None] = ContextVar("routerweb_given", default=None)
+
+
+def route(client: Client, query: Query, options: RouteOptions) -> Answer:
+    """The client's answer, which the block of `outcomes` around it reports. Raises Refused and Unreachable."""
+    answer = client.route(query, **options)
+    if (given := _given.get()) is not None:
+        given.append((client, answer))
+    return answer
+
+
+class outcomes:
+    """A block, `with` or `async with`, around what a framework runs: each answer that an adapter got in it is reported as a success at
+    its end. An exception that leaves it is the failure of the last of them. A block that is cancelled or left early reports nothing.
+    Threads and tasks that are started in the block belong to it."""
+
+    def __enter__(self) -> None:
+        """Answers belong to this block from now on."""
+        self._answers: list[tuple[Client, Answer]] = []
+        self._before: Token[list[tuple[Client, Answer]] | None] = _given.set(self._answers)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        _given.reset(self._before)
+        self._report(kind)
+
+    async def __aenter__(self) -> None:
+        """As `__enter__`."""
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        _given.reset(self._before)
+        await asyncio.to_thread(self._report, kind)
+
+    def _report(self, kind: type[BaseException] | None) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            return
+        for place, (client, answer) in enumerate(self._answers, 1):
+            report(client, answer, kind is None or place < len(self._answers))

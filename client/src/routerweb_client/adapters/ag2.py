@@ -1,6 +1,8 @@
 """Who speaks next in a group chat of AG2 (before 1.0: `autogen.GroupChat`): those whom the router names, in its order.
 
 GroupChat(agents=[user, billing, shipping], messages=[], speaker_selection_method=speakers_by_router(client, keys))
+
+A chat in a block of `outcomes` reports what became of each answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +10,7 @@ from typing import Any, Unpack
 
 from autogen import Agent, GroupChat
 
-from routerweb_client.adapters import conversation
+from routerweb_client.adapters import conversation, route
 from routerweb_client.clients import Client
 from routerweb_client.options import RouteOptions
 
@@ -30,7 +32,7 @@ def speakers_by_router(
             for message, expert in messages[: turn + 1]
         )
         if routed.get("talk") != talk:
-            routed.update(talk=talk, names=[keys[key] for key in client.route(talk, **sent).agent_keys if key in keys])
+            routed.update(talk=talk, names=[keys[key] for key in route(client, talk, sent).agent_keys if key in keys])
         spoken = {message.get("name") for message, _expert in messages[turn + 1 :]}
         name = next((name for name in routed["names"] if name not in spoken), None)
         return None if name is None else chat.agent_by_name(name)

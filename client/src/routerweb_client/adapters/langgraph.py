@@ -3,12 +3,14 @@
 router = RouterNode(client, {"billing": "billing_node", "shipping": "shipping_node"}, otherwise="small_talk")
 graph.add_node("router", router)
 graph.add_conditional_edges("router", router.edge)
+
+A run in a block of `outcomes` reports what became of the answer.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from routerweb_client.adapters import conversation
+from routerweb_client.adapters import conversation, route
 from routerweb_client.clients import Client
 from routerweb_client.options import RouteOptions
 
@@ -34,7 +36,7 @@ class RouterNode:
     def __call__(self, state: Mapping[str, Any]) -> dict[str, list[str]]:
         """What the node changes of the state. Raises Refused and Unreachable."""
         turns = conversation(_pair(message) for message in state[self._messages])
-        return {self._into: list(self._client.route(turns, **self._options).agent_keys)}
+        return {self._into: list(route(self._client, turns, self._options).agent_keys)}
 
     def edge(self, state: Mapping[str, Any]) -> Sequence[str]:
         """The nodes that run next, for `add_conditional_edges`."""

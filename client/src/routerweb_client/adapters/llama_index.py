@@ -2,7 +2,7 @@
 
     RouterQueryEngine(selector=RouterSelector(client), query_engine_tools=tools)
 
-A choice is an agent by the key that is its tool's name.
+A choice is an agent by the key that is its tool's name. A query in a block of `outcomes` reports what became of it.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from llama_index.core.base.base_selector import BaseSelector, SelectorResult, Si
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools.types import ToolMetadata
 
+from routerweb_client.adapters import route
 from routerweb_client.clients import Client
 from routerweb_client.options import RouteOptions
 
@@ -27,7 +28,7 @@ class RouterSelector(BaseSelector):
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> SelectorResult:
         places = {choice.name: place for place, choice in enumerate(choices) if choice.name}
         sent: RouteOptions = {"only": list(places), **self._options}
-        answer = self._client.route(query.query_str, **sent)
+        answer = route(self._client, query.query_str, sent)
         scores = dict(zip(answer.agent_keys, (answer.scores.get(agent) for agent in answer.agents), strict=True))
         named = [key for key in answer.agent_keys if key in places]
         if not named and self._otherwise is not None:

@@ -2,7 +2,7 @@
 
     triage = Agent(name="Triage", handoffs=[handoff_by_router(client, {"billing": billing, "shipping": shipping})])
 
-`first_agent` goes without the model: it says who begins.
+`first_agent` goes without the model: it says who begins. A run in a block of `outcomes` reports what became of each answer.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from agents import Agent, Handoff, RunContextWrapper
 
-from routerweb_client.adapters import chosen, conversation
+from routerweb_client.adapters import chosen, conversation, route
 from routerweb_client.clients import Client, Query
 from routerweb_client.options import RouteOptions
 
@@ -52,7 +52,7 @@ def first_agent(
     if not isinstance(query, str):
         query = conversation((str(item.get("role", "tool")), item.get("content")) for item in query)
     sent: RouteOptions = {"only": list(agents), **options}
-    picked = chosen(client.route(query, **sent), agents)
+    picked = chosen(route(client, query, sent), agents)
     if picked or otherwise:
         return picked[0] if picked else otherwise
     raise ValueError("The query needs none of these agents, and there is none for the rest.")
