@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents_app.models import AuditEntry, PoolRole
+from agents_app.models import AuditEntry, Pool, PoolRole
 from tests.training_app.told import artifact
 from training_app.answering import serving
 from training_app.models import (
@@ -26,7 +26,7 @@ from training_app.models import (
 )
 from training_app.pages.watching.alarm_urls import urlpatterns
 from training_app.versions import registry
-from training_app.watching import alarms, deliveries, health, watch
+from training_app.watching import alarms, deliveries, health, unsure_decisions, watch
 
 
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])  # type: ignore[union-attr]
@@ -233,3 +233,19 @@ def test_drift_is_drawn_with_words_and_curves(pool: Any, browser: Client, make_m
     assert page.count("data-rw-chart=") == 3
     assert "spread-abstained" not in page
     assert "Use recent traffic as the new reference" in page
+
+
+def test_a_webhook_for_unsure_decisions_shows_its_secret_once_and_what_it_was_sent(
+    browser: Client, receiver: Any, pool: Pool
+) -> None:
+    path = reverse("settings_alarms", args=["support"])
+    page = browser.post(path, {"kind": "unsure", "address": receiver.url}).content.decode()
+    secret = deliveries.secret_of(AlarmReceiver.objects.get())
+    assert secret in page
+    fields = {"agents": [1], "scores": {"1": 0.3}, "steps": 1, "stop_reason": "stop", "microseconds": 90}
+    unsure = Decision.objects.create(pool=pool, text="where is it", confidence=0.2, **fields)
+    assert unsure_decisions.tell_all() == 1
+    page = browser.get(path).content.decode()
+    assert reverse("decision", args=["support", unsure.pk]) in page
+    assert secret not in page
+    assert "where is it" not in page
