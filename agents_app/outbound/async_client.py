@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
-from ssl import SSLContext
 from typing import Any
 
 import httpcore
@@ -56,7 +54,7 @@ class Transport(httpx.AsyncBaseTransport):
 
     def __init__(self, *, plain: bool = False) -> None:
         self._plain, self._network = plain, _CheckedNetwork()
-        _context()  # reading the certificates takes a moment, which is not to be a call's
+        guard.tls_context()  # reading the certificates takes a moment, which is not to be a call's
         self._idle: dict[Origin, list[tuple[float, _OneConnection]]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -95,10 +93,10 @@ class _OneConnection(httpx.AsyncHTTPTransport):
     """One connection at a time, through the checked network."""
 
     def __init__(self, network: "_CheckedNetwork") -> None:
-        super().__init__(verify=_context(), trust_env=False)
+        super().__init__(verify=guard.tls_context(), trust_env=False)
         # httpx accepts no network of a caller's, so the pool is replaced; a test sees that this one is used.
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_context(), max_connections=1, keepalive_expiry=IDLE_SECONDS, network_backend=network
+            ssl_context=guard.tls_context(), max_connections=1, keepalive_expiry=IDLE_SECONDS, network_backend=network
         )
 
 
@@ -258,8 +256,3 @@ def _fault(error: httpx.TransportError) -> CallFault:
     if "disconnected" in words or "closed" in words:
         return CallFault("cut_off", "the connection was closed before the answer was whole")
     return CallFault("malformed", f"the answer is no HTTP: {words}")
-
-
-@cache
-def _context() -> SSLContext:
-    return httpx.create_ssl_context(trust_env=False)

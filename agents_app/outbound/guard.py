@@ -17,7 +17,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
+from ssl import SSLContext
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -168,6 +169,12 @@ def public(address: str) -> bool:
 # --- Calls --------------------------------------------------------------------------------------------------------
 
 
+@cache
+def tls_context() -> SSLContext:
+    """Whom connections trust: reading the authorities takes 60 ms, so a process does it once."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class Transport(httpx.HTTPTransport):
     """What an httpx client calls through, one call at a time: checks where it connects, and holds to one deadline a call.
 
@@ -175,11 +182,12 @@ class Transport(httpx.HTTPTransport):
     """
 
     def __init__(self, seconds: float = SECONDS, *, plain: bool = False, own: Server | None = None) -> None:
-        super().__init__(trust_env=False)
+        super().__init__(verify=tls_context(), trust_env=False)
         self._seconds, self._plain, self._own, self._clock = seconds, plain, own, _Clock()
-        context = httpx.create_ssl_context(trust_env=False)
         # httpx has no way of its own to hand on a network; a test sees that this one is asked.
-        self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=_CheckedNetwork(self._clock, own))
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls_context(), network_backend=_CheckedNetwork(self._clock, own)
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         check_url(str(request.url), plain=self._plain, own=self._own)
