@@ -98,5 +98,5 @@ class Proposal:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Proposal":
         """A proposal as the server lists it."""
-        lists = ("agents", "examples")
-        return cls(**{name: tuple(body[name]) if name in lists else body[name] for name in cls.__slots__})
+        values: dict[str, Any] = {name: body[name] for name in cls.__slots__}
+        return cls(**values | {name: tuple(values[name]) for name in ("agents", "examples")})
