@@ -126,6 +126,12 @@ class Installation:
         """Those of all processes that were ever seen which still live."""
         return [pid for pid in self._seen if alive(pid)]
 
+    def parent_of_web(self) -> int:
+        """The process that keeps the web workers alive; 0 while there is none."""
+        return next(
+            (pid for pid in self.processes() if any("supervisor.py" in word for word in _read(pid, "cmdline"))), 0
+        )
+
     def family(self, cluster: str) -> dict[str, int]:
         """What a process does in a cluster, and its id: sentinel, worker, monitor, pusher. Empty while they are not all there."""
         name = CLUSTERS[cluster]

@@ -62,8 +62,9 @@ def test_a_killed_sentinel_takes_its_children_along_and_nobody_else(installation
 @pytest.mark.at_length
 def test_a_killed_parent_of_the_web_processes_is_replaced_with_them(installation: Installation) -> None:
     installation.up("web")
+    parent = until(installation.parent_of_web, "the parent of the web processes", A_MINUTE)
     before = [pid for pid in installation.processes() if pid != installation.root]
-    os.kill(before[0], signal.SIGKILL)
+    os.kill(parent, signal.SIGKILL)
     until(lambda: not set(before) & set(installation.left()), "the end of its children", A_MINUTE)
     until(installation.answers, "an answer", A_MINUTE)
 

@@ -224,7 +224,7 @@ def test_a_way_back_works_once(client: Client, provider: Provider, ana: User) ->
 def test_stopping_at_the_provider_is_no_error(client: Client, provider: Provider) -> None:
     provider.claims = {}
     answer = walk(client)
-    assert "You stopped at Example ID" in answer.content.decode()
+    assert "You cancelled at Example ID" in answer.content.decode()
 
 
 @pytest.mark.parametrize(

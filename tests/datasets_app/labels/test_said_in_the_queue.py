@@ -70,7 +70,7 @@ def test_a_submits_key_is_that_querys_alone(
     assert client.post(urls[0], fields, HTTP_ACCEPT="application/json").status_code == 200, "sent twice, one label"
     told = client.post(urls[1], fields, HTTP_ACCEPT="application/json")
     assert told.status_code == 409
-    assert f"for query {queries[0].pk} already" in told.json()["error"]
+    assert f"already used for query {queries[0].pk}." in told.json()["error"]
     page = client.post(urls[1], fields)
     assert page.status_code == 409
     assert 'value="1" checked' in page.content.decode(), "nothing is lost on screen"

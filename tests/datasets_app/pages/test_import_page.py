@@ -113,7 +113,7 @@ def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> 
     assert (form["value-0"], form["means-0"]) == ("Surgery", "")
     answer = ops.post(address, form)
     assert answer.status_code == 422
-    assert "Say what “Surgery” means" in answer.text
+    assert "Choose what “Surgery” means" in answer.text
     assert Import.objects.get().status == "choosing"
     ops.post(address, {**form, "others": "leave"})
     tasks.read_upload(Import.objects.get().pk)

@@ -45,7 +45,7 @@ def test_open_proposals_are_listed_unless_a_state_is_asked_for(
     app: Application, missing: AgentProposal, overlap: AgentProposal
 ) -> None:
     answer = app.get("/api/proposals/?pool=support").json()
-    first, second = answer["proposals"]
+    second, first = answer["proposals"]  # the newest first
     assert set(first) == set(json.loads(document())["components"]["schemas"]["Proposal"]["required"])
     assert (first["id"], first["kind"], first["queries"], first["share"]) == (missing.pk, "missing", 8, 0.5)
     assert first["went"] == {"1": 8}
@@ -108,8 +108,8 @@ def test_the_client_lists_and_decides(app: Application, missing: AgentProposal, 
 
     client = Client("http://x", "k", pool="support", transport=httpx.MockTransport(served))
     assert [(one.id, one.kind, one.agents) for one in client.proposals()] == [
-        (missing.pk, "missing", ()),
         (overlap.pk, "overlap", (0, 1)),
+        (missing.pk, "missing", ()),
     ]
     assert client.decide_proposal(missing.pk, "accept", name="Visa office").state == "accepted"
     assert Agent.objects.filter(name="Visa office").exists()

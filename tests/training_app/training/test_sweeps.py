@@ -244,7 +244,7 @@ def test_the_form_counts_the_runs_before_the_button(snapshot: Snapshot, browser:
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"space": "gamma: 3"}, "gamma"), ({"seeds": "0"}, "seeds"), ({"seeds": "20", "space": "gamma: 1, 0.5"}, "space"),
+    [({"space": "gamma: 3"}, "space"), ({"seeds": "0"}, "seeds"), ({"seeds": "20", "space": "gamma: 1, 0.5"}, "space"),
      ({"method": "random", "count": "99"}, "count"), ({"space": ""}, "space")],
 )  # fmt: skip
 def test_a_bad_field_is_marked_and_nothing_launched(

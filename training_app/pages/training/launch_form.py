@@ -216,9 +216,8 @@ class SweepForm(ConfigForm):
                 self.planned = len(sweeps.plan(self.config(), **self.wanted(cleaned)))
             except sweeps.SweepError as error:
                 field = {"runs": "count"}.get(error.field, error.field)
-                self.add_error(
-                    "space" if field == "count" and cleaned["method"] == Sweep.Method.GRID else field, str(error)
-                )
+                of_space = field not in self.fields or (field == "count" and cleaned["method"] == Sweep.Method.GRID)
+                self.add_error("space" if of_space else field, str(error))
         return cleaned
 
     def wanted(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def test_a_run_of_the_kind_orchestrator_learns_the_simulated_desk() -> None:
     assert {"scorer", "imitation", "policy", "measure"} <= set(phases)
     card = result.scorecard
     assert (card["queries"], card["measured_on"]) == (60, "test")
-    assert set(card["metrics"]) == {"reward", "success", "score", "cost", "steps"}
+    assert set(card["metrics"]) == {"reward", "success", "score", "cost", "seconds", "steps"}
     assert sum(agent["calls"] for agent in card["utilisation"]) == pytest.approx(1)
     orchestrator = Orchestrator.load(result.artifact)
     ended = drive(episode(orchestrator, examples[0].text, Limits(budget=9.0)), lambda request: Result("said", cost=0.1))
