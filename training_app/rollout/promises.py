@@ -151,7 +151,7 @@ def _sentence(figures: Figures, expected: Interval) -> str:
         else:
             parts.append(_("%(whom)s other words than your labels.") % places)
     if parts and expected.high - expected.low > VAGUE:
-        parts.append(_("So the router may do worse or better than promised: check 30 answers."))
+        parts.append(_("So the true share may be lower or higher: check 30 answers."))
     elif parts:
         parts.append(_("Expect %(low)d to %(high)d of 100 right.") % places)
     return " ".join(parts)

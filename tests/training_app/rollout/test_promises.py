@@ -72,7 +72,7 @@ def test_traffic_of_another_kind_widens_it_and_the_sentence_says_why(active: Rou
     assert found.warned
     assert found.expected.low < found.labeled.low
     assert "Your traffic has more queries for several agents (100 % against 33 %)" in found.sentence
-    assert found.sentence.endswith("So the router may do worse or better than promised: check 30 answers.")
+    assert found.sentence.endswith("So the true share may be lower or higher: check 30 answers.")
 
 
 def test_where_no_label_needs_several_agents_that_is_said() -> None:
