@@ -65,6 +65,10 @@ ELSEWHERE = {
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,
     "from routerweb_client.adapters.llama_index": FRAMEWORK,
     "from routerweb_client.adapters.ag2": FRAMEWORK,
+    "from routerweb_client.adapters.google_adk": FRAMEWORK,
+    "from routerweb_client.adapters.agent_framework": FRAMEWORK,
+    "from routerweb_client.adapters.crewai": FRAMEWORK,
+    "from routerweb_client.adapters.litellm": FRAMEWORK,
 }
 #: JSON is held to be JSON by test_snippets; what is no program is no snippet.
 PROGRAMS = [(page, language, text) for page, language, text in SNIPPETS if language not in ("json", "text")]
