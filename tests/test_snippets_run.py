@@ -65,6 +65,7 @@ ELSEWHERE = {
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,
     "from routerweb_client.adapters.llama_index": FRAMEWORK,
     "from routerweb_client.adapters.ag2": FRAMEWORK,
+    "from routerweb_client.adapters import outcomes": FRAMEWORK,
     "from routerweb_client.adapters.google_adk": FRAMEWORK,
     "from routerweb_client.adapters.agent_framework": FRAMEWORK,
     "from routerweb_client.adapters.crewai": FRAMEWORK,
