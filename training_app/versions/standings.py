@@ -3,27 +3,29 @@
 Two scorecards are of two sets of queries, so their figures do not rank two models. What counts here are gold queries that every agent
 of the pool was asked about, and that
 
-* belong to the test split, whose groups are never learnt from; or
-* are in no group that one of the models learnt from or was chosen by, came after every unlabeled text that one of them read, and were
+* are in no group that one of the models learnt from or was chosen by; and
+* belong to the test split, or came after every unlabeled text that one of them read, and were
   not picked by the queue's order, which prefers what the model in use is unsure of. With an imported model, whose training is not
   known, only the test split counts.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app import pools
 from agents_app.models import Pool
+from agents_app.texts.columns import chunks
 from datasets_app.labels import filling, snapshots
-from datasets_app.models import Gold, Label, Query, QueueSettings, Snapshot, Split
+from datasets_app.models import Gold, Label, Query, QueueSettings, Split
 from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import paired
 from training_app.models import SET_ROUTER, Comparison, RouterModel, Standing
@@ -125,46 +127,48 @@ def _stamp(pool: Pool, models: Sequence[RouterModel]) -> str:
 
 def _gathered(pool: Pool, models: list[RouterModel]) -> Gathered:
     everyone = frozenset(agent.id for agent in pools.roster(pool))
-    queries = _independent(pool, models) if models else Query.objects.none()
-    gold = Gold.objects.filter(query__in=queries).order_by("-query")
-    rows = gold.values_list("query__text", "query__messages", "required", "asked")
-    whole = [
-        (from_json(text, messages), frozenset(required) & everyone)
-        for text, messages, required, asked in rows.iterator()
-        if everyone <= frozenset(asked)
-    ][:QUERIES]
-    return Gathered([text for text, _required in whole], [required for _text, required in whole], models)
+    is_independent = _independence(pool, models)
+    gold = Gold.objects.filter(query__in=Query.objects.of(pool).filter(erased_at=None)).order_by("-query")
+    columns = ("query", "query__group", "query__group__split", "query__created_at", "asked")
+    independent = (
+        query
+        for query, group, split, at, asked in gold.values_list(*columns).iterator()
+        if everyone <= frozenset(asked) and is_independent(query, group, split, at)
+    )
+    chosen = gold.filter(query__in=list(islice(independent, QUERIES))) if models else gold.none()
+    rows = list(chosen.values_list("query__text", "query__messages", "required"))
+    texts = [from_json(text, messages) for text, messages, _required in rows]
+    return Gathered(texts, [frozenset(required) & everyone for _text, _messages, required in rows], models)
 
 
-def _independent(pool: Pool, models: Sequence[RouterModel]) -> QuerySet[Query]:
-    """The queries that none of the models learnt from."""
-    queries = Query.objects.of(pool).filter(erased_at=None)
-    test = queries.filter(group__split=Split.TEST)
+def _independence(pool: Pool, models: Sequence[RouterModel]) -> Callable[[int, int | None, str | None, datetime], bool]:
+    """Whether none of the models learnt from a query, by its key, its group, that group's split and when the query came."""
     used = {model.run.snapshot for model in models if model.run}
+    learnt = {row["query"] for snapshot in used for row in snapshots.rows(snapshot) if row["split"] != Split.TEST}
+    groups = _groups(learnt)
     if not used or any(model.run is None for model in models):
-        return test
-    learnt = _learnt(used)
+        return lambda _query, group, split, _at: split == Split.TEST and group not in groups
+    seen = learnt | _picked(pool, max(snapshot.created_at for snapshot in used))
     read = [model.run.snapshot.created_at for model in models if model.run and model.run.config.get("unlabeled", True)]
-    fresh = queries.exclude(group__in=Query.objects.filter(pk__in=learnt).values("group"))
-    if read:
-        fresh = fresh.filter(created_at__gt=max(read))
-    return test | fresh.exclude(pk__in=_picked(pool, max(snapshot.created_at for snapshot in used)))
+    since = max(read) if read else datetime.min.replace(tzinfo=UTC)
+    return lambda query, group, split, at: (
+        group not in groups and (split == Split.TEST or (at > since and query not in seen))
+    )
 
 
-def _learnt(used: set[Snapshot]) -> set[int]:
-    """The keys of the queries that these snapshots give to training and validation."""
-    return {
-        row["query"] for snapshot in used for row in snapshots.rows(snapshot) if row["split"] != Split.TEST
-    }  # fmt: skip
+def _groups(queries: set[int]) -> set[int]:
+    """The groups of these queries."""
+    parts = (Query.objects.filter(pk__in=part, group__isnull=False) for part in chunks(sorted(queries)))
+    return {group for part in parts for group in part.values_list("group", flat=True)}
 
 
-def _picked(pool: Pool, since: datetime) -> list[int]:
+def _picked(pool: Pool, since: datetime) -> set[int]:
     """The queries that the queue gave out in an order that chooses, since then; none where its order asks no model."""
     if filling.settings_of(pool).order in (QueueSettings.Order.RANDOM, QueueSettings.Order.OLDEST):
-        return []
+        return set()
     labels = Label.objects.current().filter(query__dataset__pool=pool, created_at__gt=since, provenance__via="queue")
-    made = labels.values_list("query", "provenance")  # to exclude a key of JSON leaves out rows that lack it
-    return [query for query, provenance in made if not provenance.get("evaluation")]
+    rows = labels.values_list("query", "provenance")  # to exclude a key of JSON leaves out rows that lack it
+    return {query for query, provenance in rows if not provenance.get("evaluation")}
 
 
 def _measured(gathered: Gathered, pool: Pool, stamp: str) -> list[Standing]:
