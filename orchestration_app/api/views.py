@@ -217,11 +217,7 @@ class OfEpisode(ApiView):
 
     def episode(self, episode_id: UUID) -> Episode:
         """The episode of that id. Raises Refused."""
-        known = Episode.objects.select_related("pool").filter(pool__slug__in=self.access.caller.pools)
-        episode = known.filter(pk=episode_id).first()
-        if episode is None:
-            raise Refused(404, "not_found", f"There is no episode {episode_id} in the pools that this API key opens.")
-        return episode
+        return self.one_of(Episode.objects.select_related("pool"), episode_id, "episode")
 
     def shown(self, episode: Episode) -> Response:
         """The episode with its steps."""

@@ -2,6 +2,7 @@
 
 from typing import IO, Any, TypeVar, cast
 
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.request import Empty, Request
@@ -11,10 +12,11 @@ from rest_framework.views import APIView
 
 from agents_app.models import Pool
 from training_app.api.bodies import EVERY_ANSWER, JSONBody, JSONText
-from training_app.api.errors import not_allowed, not_found, unknown_field
+from training_app.api.errors import Refused, not_allowed, not_found, unknown_field
 from training_app.api.keys import Access, KeyAuthentication, OpensAddress
 
 AnySerializer = TypeVar("AnySerializer", bound=Serializer[Any])
+Row = TypeVar("Row", bound=Model)
 
 
 class JSONRequest(Request):
@@ -47,6 +49,15 @@ class ApiView(APIView):
     def pool(self, slug: str | None) -> Pool:
         """The pool that is meant; None is the key's only one. Raises Refused."""
         return Pool.objects.get(pk=self.access.pool(slug).pk)
+
+    def one_of(self, rows: QuerySet[Row], key: Any, noun: str, *, path: str = "pool", hint: str = "") -> Row:
+        """The row of that key; `path` leads from it to its pool. Raises Refused where the API key opens no pool that has it."""
+        row = rows.filter(pk=key, **{f"{path}__slug__in": self.access.caller.pools}).first()
+        if row is None:
+            raise Refused(
+                404, "not_found", f"There is no {noun} {key} in the pools that this API key opens.", hint=hint
+            )
+        return row
 
     def body(self, serializer: type[AnySerializer], **context: Any) -> dict[str, Any]:
         """What the request's body holds, checked. Raises Refused."""

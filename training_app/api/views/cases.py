@@ -69,10 +69,7 @@ class DeleteCaseView(OpsView):
     @once
     def post(self, request: Request, case_id: int) -> Response:
         """Remove a case: models may route its query as they see fit. No body is needed."""
-        known = MustPassCase.objects.select_related("pool").filter(pool__slug__in=self.access.caller.pools)
-        case = known.filter(pk=case_id).first()
-        if case is None:
-            raise Refused(404, "not_found", f"There is no case {case_id} in the pools that this API key opens.")
+        case = self.one_of(MustPassCase.objects.select_related("pool"), case_id, "case")
         answer: Any = shapes.CaseSerializer(case).data
         cases.remove(case, actor=self.access.actor)
         return Response(answer)

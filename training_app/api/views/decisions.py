@@ -94,14 +94,10 @@ class OfDecision(OpsView):
 
     def decision(self, decision_id: UUID) -> Decision:
         """The decision of that id. Raises Refused."""
-        known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=self.access.caller.pools)
-        decision = known.filter(pk=decision_id).first()
-        if decision is None:
-            raise Refused(
-                404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
-                hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
-            )  # fmt: skip
-        return decision
+        return self.one_of(
+            Decision.objects.select_related("pool", "model__pool"), decision_id, "decision",
+            hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
+        )  # fmt: skip
 
 
 class DecisionView(OfDecision):

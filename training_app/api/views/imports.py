@@ -114,13 +114,7 @@ class OfImport(OpsView):
 
     def upload(self, import_id: int) -> Import:
         """The import of that id. Raises Refused."""
-        stored = Import.objects.select_related("dataset__pool").filter(
-            pk=import_id, dataset__pool__slug__in=self.access.caller.pools
-        )
-        upload = stored.first()
-        if upload is None:
-            raise Refused(404, "not_found", f"There is no import {import_id} in the pools that this API key opens.")
-        return upload
+        return self.one_of(Import.objects.select_related("dataset__pool"), import_id, "import", path="dataset__pool")
 
 
 class ImportView(OfImport):

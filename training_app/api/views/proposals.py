@@ -50,11 +50,7 @@ class OfProposal(OpsView):
 
     def proposal(self, proposal_id: int) -> AgentProposal:
         """The proposal of that id. Raises Refused."""
-        stored = AgentProposal.objects.select_related("pool").filter(pool__slug__in=self.access.caller.pools)
-        one = stored.filter(pk=proposal_id).first()
-        if one is None:
-            raise Refused(404, "not_found", f"There is no proposal {proposal_id} in the pools that this API key opens.")
-        return one
+        return self.one_of(AgentProposal.objects.select_related("pool"), proposal_id, "proposal")
 
     def decided(self, one: AgentProposal) -> Response:
         """The proposal as it is stored."""

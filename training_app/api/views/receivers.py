@@ -60,9 +60,6 @@ class RemoveReceiverView(OpsView):
     @once
     def post(self, request: Request, receiver_id: int) -> Response:
         """Remove a receiver; what is on its way to it is given up. No body is needed."""
-        known = AlarmReceiver.objects.kept().select_related("pool").filter(pool__slug__in=self.access.caller.pools)
-        receiver = known.filter(pk=receiver_id).first()
-        if receiver is None:
-            raise Refused(404, "not_found", f"There is no receiver {receiver_id} in the pools that this API key opens.")
+        receiver = self.one_of(AlarmReceiver.objects.kept().select_related("pool"), receiver_id, "receiver")
         deliveries.remove_receiver(receiver, self.access.actor)
         return Response(shapes.ReceiverSerializer(receiver).data)

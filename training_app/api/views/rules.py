@@ -58,11 +58,7 @@ class OfRule(OpsView):
 
     def rule(self, rule_id: int) -> LaunchRule:
         """The rule of that id. Raises Refused."""
-        known = LaunchRule.objects.select_related("pool").filter(pool__slug__in=self.access.caller.pools)
-        rule = known.filter(pk=rule_id).first()
-        if rule is None:
-            raise Refused(404, "not_found", f"There is no rule {rule_id} in the pools that this API key opens.")
-        return rule
+        return self.one_of(LaunchRule.objects.select_related("pool"), rule_id, "rule")
 
 
 class RuleView(OfRule):

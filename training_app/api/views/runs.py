@@ -94,11 +94,7 @@ class OfRun(OpsView):
 
     def run(self, run_id: int) -> Run:
         """The run of that id. Raises Refused."""
-        known = Run.objects.select_related("pool", "snapshot__pool", "model__pool")
-        run = known.filter(pk=run_id, pool__slug__in=self.access.caller.pools).first()
-        if run is None:
-            raise Refused(404, "not_found", f"There is no run {run_id} in the pools that this API key opens.")
-        return run
+        return self.one_of(Run.objects.select_related("pool", "snapshot__pool", "model__pool"), run_id, "run")
 
 
 class RunView(OfRun):
@@ -164,11 +160,7 @@ class OfSweep(OpsView):
 
     def sweep(self, sweep_id: int) -> Sweep:
         """The sweep of that id. Raises Refused."""
-        known = Sweep.objects.select_related("pool", "snapshot__pool")
-        sweep = known.filter(pk=sweep_id, pool__slug__in=self.access.caller.pools).first()
-        if sweep is None:
-            raise Refused(404, "not_found", f"There is no sweep {sweep_id} in the pools that this API key opens.")
-        return sweep
+        return self.one_of(Sweep.objects.select_related("pool", "snapshot__pool"), sweep_id, "sweep")
 
 
 class SweepView(OfSweep):
