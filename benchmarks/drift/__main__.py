@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from training_app.engine.config import Config
 from training_app.engine.data.folders import read_folder
 from training_app.engine.judging import drift
-from training_app.engine.routing.router import Route, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import Route
 from training_app.engine.train import train
 
 TRAFFIC = (60, 220)

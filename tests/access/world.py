@@ -25,7 +25,7 @@ from tests import orchestration
 from tests.access.rows import IN_A_POOL
 from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import AgentProposal, Alarm, AlarmReceiver, LaunchRule, Sweep
 from training_app.training import runs
 from training_app.versions import cases, registry

@@ -12,7 +12,8 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.reading.conversing.continuing import DEFAULT
 from training_app.engine.routing.allowed import Reason, Rules
 from training_app.engine.routing.calibration import Calibration
-from training_app.engine.routing.router import ArtifactError, Explanation, Route, Router
+from training_app.engine.routing.router import ArtifactError, Router
+from training_app.engine.routing.routes import Explanation, Route
 from training_app.models import RouterModel
 from training_app.versions import registry
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.training_app.labeled import NEEDS
 from tests.training_app.served import NAMES
 from training_app.engine.data.examples import Agent
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 
 
 @dataclass

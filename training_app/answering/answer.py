@@ -21,7 +21,8 @@ from training_app.engine.routing import asking, exploring, joint
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.options import RequestOptions
-from training_app.engine.routing.router import Continued, Explanation, Route, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import Continued, Explanation, Route
 from training_app.models import Decision
 
 #: A single character may stand for so many: U+FDFA does under NFKC, which the router reads a text in.

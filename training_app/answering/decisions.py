@@ -26,7 +26,7 @@ from routerweb.background import Background
 from training_app.answering import decision_partitions, decision_rows, metrics, tally
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import earlier_as_json
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Decision, Outcome
 
 logger = logging.getLogger(__name__)

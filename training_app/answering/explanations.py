@@ -9,7 +9,7 @@ from django.utils.translation import gettext
 
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.data.examples import Agent as EngineAgent
-from training_app.engine.routing.router import Explanation
+from training_app.engine.routing.routes import Explanation
 from training_app.versions.scorecards import RULES
 
 WORDS_SHOWN = 8

@@ -16,7 +16,7 @@ from training_app.answering import shadowing
 from training_app.engine.reading.cold import ColdScorer
 from training_app.engine.routing import router as engine
 from training_app.engine.routing.allowed import Rules
-from training_app.engine.routing.router import Route, StopReason
+from training_app.engine.routing.routes import Route, StopReason
 from training_app.models import LiveTally
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,8 @@ from typing import Any
 from training_app.answering import answer, decisions, described, serving
 from training_app.engine.reading.cold import ColdScorer, ColdScores
 from training_app.engine.routing.options import RequestOptions
-from training_app.engine.routing.router import Explanation, Route, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import Explanation, Route
 from training_app.models import Decision
 from training_app.versions import registry
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from training_app.engine.data.artifact import ArtifactError
-    from training_app.engine.routing.router import Explanation, Route, Router
+    from training_app.engine.routing.router import Router
+    from training_app.engine.routing.routes import Explanation, Route
 
 __all__ = ("ArtifactError", "Explanation", "Route", "Router")
 

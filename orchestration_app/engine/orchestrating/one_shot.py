@@ -11,7 +11,7 @@ from orchestration_app.engine.orchestrating.policy import Distribution
 from orchestration_app.engine.orchestrating.reading import silence
 from orchestration_app.engine.orchestrating.state import Call, State, as_messages, task_of
 from training_app.engine.data.examples import Agent
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 
 NAME = "one_shot"
 

@@ -23,7 +23,7 @@ from routerweb import holds, hooks
 from routerweb.erasing import ErasedQuery
 from routerweb.holds import Content
 from training_app.answering import decisions
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Alarm, Decision, Outcome
 from training_app.versions import registry
 

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from training_app.answering import decisions
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Decision
 
 pytestmark = pytest.mark.both_databases

@@ -4,7 +4,7 @@ import pytest
 
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import decisions, replays, serving
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Decision, RouterModel
 from training_app.rollout import trials
 

@@ -13,7 +13,7 @@ from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import answer, decisions, replays, serving
 from training_app.engine.data.conversations import Message, Turn, before, transcript
 from training_app.engine.routing import router as engine
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Decision, RouterModel
 from training_app.rollout import outcomes
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents_app.models import AuditEntry
 from training_app.engine.data.examples import Agent
 from training_app.engine.judging import drift as engine
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Alarm, Decision, DriftPoint, DriftReference, RouterModel, Run
 from training_app.training import rules
 from training_app.versions import registry

@@ -17,7 +17,8 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.conversations import before
 from training_app.engine.data.metrics import interval
 from training_app.engine.reading.conversing.continuing import asks, successive
-from training_app.engine.routing.router import STICKY, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import STICKY
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from training_app.engine.data import storable
 from training_app.engine.routing.allowed import Rules
-from training_app.engine.routing.router import STICKY, Continued, Explanation, Route, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import STICKY, Continued, Explanation, Route
 
 MAX_AGENTS = 1_000  # ids or keys in one list, and the largest set that a request may ask for
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,64 +27,15 @@ from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
+from training_app.engine.routing.routes import STICKY, Continued, Explanation, Route, StopReason
 from training_app.engine.routing.threshold import ThresholdPolicy
 
 #: Texts whose log-odds a router keeps, and numbers of them all together: 4 MB at most.
 REMEMBERED, REMEMBERED_NUMBERS = 2_000, 1_000_000
 
-StopReason = Literal["stop", "none", "max_agents", "abstained"]
-
 #: A description-only answer of less confidence says that it does not know: its set is likelier wrong than right by far.
 UNSURE = 0.3
 SURE_NOBODY = 0.5  # the least confidence of a "none of these" to a text in a language that no training query is in
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One answer.
-
-    `agents` are ids in the order in which the policy took them. `scores` are calibrated probabilities that each
-    available agent is needed, `confidence` the calibrated probability that the whole set is right. `stop_reason` is
-    "stop" (the policy stopped), "none" (no agent is needed), "max_agents" (the limit was reached) or "abstained"
-    (the router does not know; `agents` is its best guess all the same and `abstained` is true).
-    """
-
-    agents: tuple[int, ...]
-    scores: dict[int, float]
-    confidence: float
-    steps: int
-    stop_reason: StopReason
-    abstained: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Continued:
-    """Whether a turn needs exactly the agents of the turn before, `last` (ids): what is answered, and how likely that is right. `held`
-    says that the set is theirs where the router alone would have chosen another."""
-
-    last: tuple[int, ...]
-    continues: bool
-    confidence: float
-    held: bool = False
-
-
-#: How much the agents of the turn before are preferred where a request does not say. On validation conversations of the Schema-Guided
-#: Dialogue set 0.7 gets as many turns right as 0.5, with a third fewer flips (`benchmarks.continuing`).
-STICKY = 0.7
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A route, step by step. `rule` says what chose: "ddqn", "bayes" or "threshold".
-    Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
-    "chosen": agent id or None for STOP}`; `features` gives per agent id the (part of the text, weight) pairs that
-    moved its score most. `left_out` says of agents that would have been chosen, were every set allowed, which rule left them out."""
-
-    route: Route
-    steps: list[dict[str, Any]]
-    features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
-    rule: str = "ddqn"
-    left_out: dict[int, Reason] = field(default_factory=dict)
 
 
 class Router:

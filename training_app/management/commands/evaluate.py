@@ -20,7 +20,8 @@ from training_app.engine.data.examples import Agent, Row, RowError
 from training_app.engine.data.metrics import by_size
 from training_app.engine.judging.standard import Judged, Standard, priced, standard_of
 from training_app.engine.measures import COMPARED, MEASURES, PRIMARY, SHARES
-from training_app.engine.routing.router import Route, Router
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import Route
 from training_app.management import junit
 from training_app.management.junit import Outcome
 from training_app.models import RouterModel

@@ -7,7 +7,7 @@ from datasets_app.pages import chat
 from training_app.answering import answer
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.data.conversations import USER, BadConversation, Message, before, text_of
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 
 Messages = list[dict[str, Any]]
 

@@ -6,7 +6,8 @@ from typing import Any
 from agents_app.models import Pool
 from routerweb.pages import parameters
 from training_app.answering import answer, serving
-from training_app.engine.routing.router import ArtifactError, Route
+from training_app.engine.routing.router import ArtifactError
+from training_app.engine.routing.routes import Route
 from training_app.models import RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import registry

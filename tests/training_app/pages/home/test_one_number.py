@@ -19,7 +19,7 @@ from datasets_app.labels import bulk, labeling, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.training_app.served import NAMES, promoted
 from training_app.answering import decisions
-from training_app.engine.routing.router import Route
+from training_app.engine.routing.routes import Route
 from training_app.models import Run
 
 pytestmark = pytest.mark.django_db
