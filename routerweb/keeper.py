@@ -123,9 +123,9 @@ def watch(children: Sequence[Child], asked_to_stop: threading.Event, demo: Demo 
                 if child.hopeless:
                     return ended
                 sys.stderr.write(f"{ended}; it is started again.\n")
-        if welcome is not None and (told := _status(welcome)) is not None:
+        if welcome is not None and (status := _status(welcome)) is not None:
             welcome = None
-            demo = demo if told == SAYS_TRAINING else None
+            demo = demo if status == SAYS_TRAINING else None
         if demo and welcome is None and demo.ended():
             demo.say()
             demo = None

@@ -116,8 +116,8 @@ def label_words(request: HttpRequest, slug: str, query_id: int, number: int | No
     lease = queue.assignment_of(query, person(request), pool, agent)
     if lease is None or lease.blind:
         return JsonResponse({"words": None})
-    found = hooks.words_for_agents(pool, query.said)
-    return JsonResponse({"words": {number: marks for words in found for number, marks in words.items()}})
+    by_source = hooks.words_for_agents(pool, query.said)
+    return JsonResponse({"words": {number: marks for words in by_source for number, marks in words.items()}})
 
 
 @require_POST

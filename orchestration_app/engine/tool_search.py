@@ -47,7 +47,7 @@ class ToolSearch:
         self.meaning = meaning
         keywords = [() if meaning else tool.tasks for tool in tools]
         documents = [Agent(at, _words(tool.name), tool.description, keywords[at]) for at, tool in enumerate(tools)]
-        of_servers = [Agent(at, _words(name), said) for at, (name, said) in enumerate(servers)]
+        of_servers = [Agent(at, _words(name), description) for at, (name, description) in enumerate(servers)]
         self._tools: Descriptions = _descriptions(documents, meaning, None if before is None else before._tools)
         self._servers: Descriptions = _descriptions(of_servers, meaning, None if before is None else before._servers)
         self._server_of = np.array([tool.server for tool in tools], np.int64)
@@ -67,14 +67,14 @@ class ToolSearch:
 
     def scores(self, text: str) -> NDArray[np.float64]:
         """How likely the text needs each tool, float64[tools], 0 or more: what ranks tools, and no probability."""
-        found = self._tools.alike(text).astype(np.float64)
+        scores = self._tools.alike(text).astype(np.float64)
         if len(self._servers.agents):
             of_server = np.append(self._servers.alike(text), 0.0)  # the last for tools without a server
-            found = found + of_server[self._server_of]
+            scores = scores + of_server[self._server_of]
         if len(self._did):
             alike = np.maximum(self._stacked @ sentences.embed([text])[0], 0.0) ** SHARP
-            found = found + LEARNED * np.sqrt(alike @ self._did / max(float(alike.sum()), 1e-9))
-        return found
+            scores = scores + LEARNED * np.sqrt(alike @ self._did / max(float(alike.sum()), 1e-9))
+        return scores
 
 
 def as_many_as_needed(scores: NDArray[np.float64]) -> list[int]:

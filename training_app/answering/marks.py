@@ -21,23 +21,23 @@ SHARES = (0.2, 0.5, 0.8)
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-def of_pool(pool: Pool, said: str) -> Mapping[int, Sequence[Mark]]:
+def of_pool(pool: Pool, query: str) -> Mapping[int, Sequence[Mark]]:
     """For the hook `words_for_agents`: by the pool's active model; nothing without one that can be used."""
     model = registry.active(pool)
     if model is None:
         return {}
     try:
-        return of_router(serving.router_of(model), said)
+        return of_router(serving.router_of(model), query)
     except (registry.RegistryError, ArtifactError) as error:
         log.warning("no words are marked in %s: %s", pool.slug, error)
         return {}
 
 
-def of_router(router: Router, said: str) -> dict[int, list[Mark]]:
+def of_router(router: Router, query: str) -> dict[int, list[Mark]]:
     """Agent → (start, end, strength from 1 to 3) of each word of the text to route that speaks for it, in order. Places are those of
     JavaScript, in units of UTF-16. Agents without such a word are left out, as are all where the scorer cannot name words."""
-    weights = router.weights(said, PARTS)
-    marked = {agent: in_text(str(said), parts) for agent, parts in weights.items()}
+    weights = router.weights(query, PARTS)
+    marked = {agent: in_text(str(query), parts) for agent, parts in weights.items()}
     return {agent: marks for agent, marks in marked.items() if marks}
 
 
@@ -47,18 +47,18 @@ def in_text(text: str, weights: Iterable[tuple[str, float]]) -> list[Mark]:
     low = "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
     each: defaultdict[int, float] = defaultdict(float)
     for name, weight in weights:
-        places = [range(*found.span()) for found in re.finditer(_pattern(name), low)]
+        places = [range(*match.span()) for match in re.finditer(_pattern(name), low)]
         letters = [place for span in places for place in span if not low[place].isspace()]
         for place in letters:
             each[place] += weight / len(letters)
-    words = [(found.span(), sum(each[place] for place in range(*found.span()))) for found in _WORD.finditer(text)]
-    most = max((weight for _span, weight in words), default=0.0)
-    if most <= 0:
+    words = [(match.span(), sum(each[place] for place in range(*match.span()))) for match in _WORD.finditer(text)]
+    weightiest = max((weight for _span, weight in words), default=0.0)
+    if weightiest <= 0:
         return []
     return [
-        (_utf16(text, start), _utf16(text, end), sum(weight >= share * most for share in SHARES))
+        (_utf16(text, start), _utf16(text, end), sum(weight >= share * weightiest for share in SHARES))
         for (start, end), weight in words
-        if weight >= SHARES[0] * most
+        if weight >= SHARES[0] * weightiest
     ]
 
 

@@ -27,7 +27,10 @@ def tools(server: str = SERVER) -> dict[str, Any]:
 
     described = json.loads(document())
     schemas = described["components"]["schemas"]
-    paths = {path: {"post": _tool(described["paths"][path]["post"], schemas, *taken)} for path, taken in TOOLS.items()}
+    paths = {
+        path: {"post": _tool(described["paths"][path]["post"], schemas, *properties)}
+        for path, properties in TOOLS.items()
+    }
     info = {"title": "Routerweb", "description": "Which agents a query needs.", "version": described["info"]["version"]}
     return {"openapi": "3.1.0", "info": info, "servers": [{"url": server}], "paths": paths}
 
@@ -37,8 +40,10 @@ def _tool(
 ) -> dict[str, Any]:
     name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     fields = schemas[name]["properties"]
-    taken = {key: {"type": _type(fields[key]), "description": fields[key]["description"]} for key in (*needed, *more)}
-    schema = {"type": "object", "properties": taken, "required": list(needed)}
+    properties = {
+        key: {"type": _type(fields[key]), "description": fields[key]["description"]} for key in (*needed, *more)
+    }
+    schema = {"type": "object", "properties": properties, "required": list(needed)}
     good = min(operation["responses"])
     return {
         "operationId": operation["operationId"],

@@ -1,6 +1,6 @@
 """A pool's decisions as files that other tools read: Parquet, JSON lines, or a dataset folder of Hugging Face.
 
-    data/decisions-00000.parquet      rows, the oldest first, `PART` at most in a file
+    data/decisions-00000.parquet      rows, the oldest first, at most `PART` in a file
     README.md                         the dataset's card: what the rows are, and which file belongs to which split
 
 A row holds what `COLUMNS` lists. Texts are those that are kept, which the pool's rules have redacted. Without `words`, every column is
@@ -106,7 +106,7 @@ def row_of(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> d
         "id": str(one.pk),
         "at": one.at.isoformat(),
         "text": one.text,
-        "messages": [{"role": said["role"], "content": str(said["content"])} for said in one.messages or []],
+        "messages": [{"role": message["role"], "content": str(message["content"])} for message in one.messages or []],
         "agents": list(one.agents),
         "agent_keys": [keys.get(agent, str(agent)) for agent in one.agents],
         "scores": [{"agent": int(agent), "score": float(score)} for agent, score in one.scores.items()],
@@ -142,9 +142,9 @@ def write(
     decisions: QuerySet[Decision],
     *,
     words: bool = True,
-    most: int | None = None,
+    limit: int | None = None,
 ) -> int:
-    """Write an export of one of `FORMATS` into a folder that is not there yet, `most` rows in a file, else `PART`; how many rows.
+    """Write an export of one of `FORMATS` into a folder that is not there yet, `limit` rows in a file, else `PART`; how many rows.
     Without pyarrow a dataset folder holds JSON lines, which `datasets` reads as well. Raises ExportError and OSError."""
     check(kind)
     if folder.exists():
@@ -157,7 +157,7 @@ def write(
     while (part := list(islice(exported, CHUNK))) or not number:
         path = data / f"decisions-{number:05}.{suffix}"
         written = (_parquet if suffix == "parquet" else _lines)(
-            path, part, islice(exported, (most or PART) - CHUNK), words
+            path, part, islice(exported, (limit or PART) - CHUNK), words
         )
         count, number = count + written, number + 1
     if kind == "huggingface":
@@ -175,8 +175,8 @@ def download(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool =
 def _pieces(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool) -> Iterator[bytes]:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / pool.slug
-        most = None if kind == "huggingface" else sys.maxsize
-        write(pool, folder, kind, decisions, words=words, most=most)
+        limit = None if kind == "huggingface" else sys.maxsize
+        write(pool, folder, kind, decisions, words=words, limit=limit)
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         file = paths[0]
         if kind == "huggingface":
@@ -232,7 +232,7 @@ def _parquet(path: Path, first: Sequence[dict[str, Any]], more: Iterator[dict[st
 def card(pool: Pool, suffix: str, count: int, words: bool) -> str:
     """The dataset's card: YAML that `datasets` reads, then what people read. `datasets.load_dataset(FOLDER)` needs nothing else."""
     listed = "\n".join(f"- `{column.name}`" for column in columns(words))
-    said = (
+    about_texts = (
         "Texts are as they were kept: redacted by the pool's rules."
         if words
         else "Columns that hold words are left out."
@@ -250,7 +250,7 @@ configs:
 
 # Decisions of {pool.name}
 
-{count:,} answers of a Routerweb router: which agents it chose for a query, and what an application reported of it. {said}
+{count:,} answers of a Routerweb router: which agents it chose for a query, and what an application reported of it. {about_texts}
 
 {listed}
 """

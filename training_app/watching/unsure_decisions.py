@@ -53,11 +53,11 @@ def find(receiver: AlarmReceiver) -> int:
     since = max(receiver.looked_until - LATE, receiver.created_at)
     unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
     queued = AlarmDelivery.objects.filter(receiver=receiver, created_at__gte=since)
-    known = set(queued.values_list("decision_id", flat=True))
+    queued_ids = set(queued.values_list("decision_id", flat=True))
     decisions = Decision.objects.filter(unsure, pool=receiver.pool_id, at__gte=since, at__lte=now).order_by("at", "pk")
     new: list[UUID] = []
     for key, at in decisions.values_list("pk", "at").iterator():
-        if key not in known:
+        if key not in queued_ids:
             new.append(key)
             if len(new) == MOST:
                 now = min(now, at + LATE)  # the next turn goes on from here
@@ -88,14 +88,14 @@ def send_due(receiver: AlarmReceiver, seconds: float = SECONDS) -> int:
 def message(delivery: AlarmDelivery) -> str:
     """What is sent of a delivery's decision, in JSON; "" where the decision or its text is gone."""
     pool = delivery.receiver.pool
-    known = Decision.objects.filter(pool=pool, pk=str(delivery.decision_id))
-    decision = known.select_related("model__pool").first()
+    stored = Decision.objects.filter(pool=pool, pk=str(delivery.decision_id))
+    decision = stored.select_related("model__pool").first()
     if decision is None or not decision.text:
         return ""
     redactor = privacy.redactor_of(pool.pk)
     if redactor is not None:
-        said = redactor.said(decision.said)
-        decision.text, decision.messages = str(said), earlier_as_json(said)
+        query = redactor.said(decision.said)
+        decision.text, decision.messages = str(query), earlier_as_json(query)
     whole = decision_exports.row_of(decision, None, dict(pool.agents.values_list("number", "key")))
     page = settings.SITE_URL + reverse("decision", args=[pool.slug, decision.pk])
     body = {
@@ -109,7 +109,7 @@ def message(delivery: AlarmDelivery) -> str:
 
 def _give_up(delivery: AlarmDelivery) -> None:
     entry = {"at": timezone.now().isoformat(timespec="seconds"), "code": 0, "ms": 0}
-    said = _("The decision was deleted, or its text erased.")
+    reason = _("The decision was deleted, or its text erased.")
     AlarmDelivery.objects.filter(pk=delivery.pk, status=Status.WAITING).update(
-        status=Status.FAILED, log=[*delivery.log, entry | {"said": said}]
+        status=Status.FAILED, log=[*delivery.log, entry | {"said": reason}]
     )

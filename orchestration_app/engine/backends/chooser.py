@@ -97,8 +97,8 @@ class BackendChooser:
         """The same for several agents, whose text is read once; those that were not learned are left out."""
         if self.means is not None:
             return {agent: dict(self.means[agent]) for agent in agents if agent in self.means}
-        found = self._one_text.success(text, [str(agent) for agent in agents])
-        return {int(agent): dict(zip(self._backends[agent], p.tolist(), strict=True)) for agent, p in found.items()}
+        success = self._one_text.success(text, [str(agent) for agent in agents])
+        return {int(agent): dict(zip(self._backends[agent], p.tolist(), strict=True)) for agent, p in success.items()}
 
     @cached_property
     def _one_text(self) -> OneText:

@@ -66,8 +66,8 @@ class Grams:
         begin = first[at]
         counts = first[at + 1] - begin
         # The postings of all places one behind the other: where each begins, less how many stand before it.
-        taken = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
-        cosines = np.bincount(rows[taken], weights[taken] * np.repeat(weight, counts), minlength=self.count)
+        entries = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+        cosines = np.bincount(rows[entries], weights[entries] * np.repeat(weight, counts), minlength=self.count)
         return cosines.astype(np.float64, copy=False)
 
     @cached_property

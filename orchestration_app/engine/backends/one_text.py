@@ -68,7 +68,7 @@ class OneText:
         if self.heads is not None and self.heads.scale:
             more = features_of(hashed if own == text else hashes(text), len(text.split()))
             more = self.heads.read(more[None])[0]
-        found = {}
+        by_agent = {}
         for agent in learned:
             part, product = direct.categories[agent], products[agent]
             p = np.clip(
@@ -76,8 +76,8 @@ class OneText:
             )
             if more is not None and self.heads is not None and agent in self.heads.weights:
                 p = np.clip(p + self.heads.scale * (more @ self.heads.weights[agent][:, product.columns]), 0.01, 0.99)
-            found[agent] = p
-        return found
+            by_agent[agent] = p
+        return by_agent
 
     def _beyond(self, part: Category, product: Product, likeness: Floats, vector: Floats | None) -> Floats:
         """What the text adds to the agent's means, float64[b]."""
@@ -98,7 +98,7 @@ class OneText:
     def products(self) -> dict[str, Product]:
         """By agent, for the backends named `AGENT/BACKEND`."""
         direct = self.direct
-        found = {}
+        products = {}
         for agent, part in direct.categories.items():
             columns = np.array(
                 [at for at, key in enumerate(direct.backends) if key.partition("/")[0] == agent], np.int64
@@ -109,8 +109,8 @@ class OneText:
                 if direct.vectors is None
                 else direct.vectors[part.members].astype(np.float64)
             )
-            found[agent] = Product(
+            products[agent] = Product(
                 columns, part.mean[columns], dual, dual.sum(axis=0), part.centre @ dual, vectors.T @ dual, vectors.mean(axis=0),
                 part.neighbour[:, columns],
             )  # fmt: skip
-        return found
+        return products

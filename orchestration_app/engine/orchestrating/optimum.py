@@ -68,15 +68,15 @@ class Optimum:
         action = -1
         if step < (self.max_steps or pool.max_steps):
             for a, cost in enumerate(pool.costs.tolist()):
-                taken = pay.price * (cost + pay.second * pool.latency)
-                if best.reward >= pay.success - taken:
+                spent = pay.price * (cost + pay.second * pool.latency)
+                if best.reward >= pay.success - spent:
                     continue  # not even certain success would pay for the call
                 joint = np.einsum("h,hok->ok", belief, pool.dynamics[a])  # (O, H)
                 chances = joint.sum(axis=1)
                 seen = np.flatnonzero(chances > 1e-12)
                 parts = [self.from_belief(joint[o] / chances[o], step + 1)[1] for o in seen.tolist()]
                 after = _mean(parts, chances[seen] / chances[seen].sum())
-                reward = after.reward - taken
+                reward = after.reward - spent
                 if reward > best.reward + 1e-12:
                     best = Expected(reward, after.success, after.cost + cost, after.steps + 1)
                     action = a
@@ -90,8 +90,8 @@ def fixed_path(pool: SimulatedPool, path: Sequence[int], belief: Floats, reward:
         belief = np.einsum("h,hok->k", belief, pool.dynamics[a])
     success = float(belief @ pool.right)
     cost = float(pool.costs[list(path)].sum())
-    taken = reward.price * (cost + reward.second * pool.latency * len(path))
-    paid = reward.failure + (reward.success - reward.failure) * success - taken
+    spent = reward.price * (cost + reward.second * pool.latency * len(path))
+    paid = reward.failure + (reward.success - reward.failure) * success - spent
     return Expected(paid, success, cost, float(len(path)))
 
 

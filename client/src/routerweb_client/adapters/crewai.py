@@ -37,7 +37,7 @@ def kickoff_by_router(
     answer = client.route(turns, **sent)
     picked = chosen(answer, agents) or [agent for agent in (otherwise,) if agent is not None]
     # CrewAI fills in what stands in braces: what the user wrote is no template.
-    said = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns).replace("{", "(").replace("}", ")")
-    tasks = [Task(description=said, expected_output=expected, agent=agent) for agent in picked]
+    dialogue = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns).replace("{", "(").replace("}", ")")
+    tasks = [Task(description=dialogue, expected_output=expected, agent=agent) for agent in picked]
     with reported(client, answer):
         return Crew(agents=picked, tasks=tasks, **(crew or {})).kickoff() if tasks else None
