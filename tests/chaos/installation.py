@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests import orchestration
-from tests.waiting import until
+from tests.chaos.available import AvailableTime, Found, reader, until
 
 ROOT = Path(__file__).parents[2]
 #: The clusters by the words in their environment.
@@ -71,6 +72,10 @@ class Driver:
             raise AssertionError(f"{name}{arguments}: {answer['raised']}")
         return answer["returned"]
 
+    def processes(self) -> list[int]:
+        """It and the commands that it has started."""
+        return [self._process.pid, *descendants(self._process.pid)]
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -106,11 +111,21 @@ class Installation:
         wanted = parts or ("web", "jobs", "training", *([EPISODES] if orchestration.INSTALLED else []))
         for cluster in CLUSTERS:
             if cluster in wanted:
-                until(lambda cluster=cluster: self.family(cluster), f"the processes of {cluster}", 60)
+                self.until(lambda cluster=cluster: self.family(cluster), f"the processes of {cluster}")
         if EPISODES in wanted:
-            until(self.of_episodes, "the process of episodes", 60)
+            self.until(self.of_episodes, "the process of episodes")
         if "web" in wanted:
-            until(self.answers, "an answer of the web server", 60)
+            self.until(self.answers, "an answer of the web server")
+
+    def clock(self) -> AvailableTime:
+        """A new clock of the seconds in which processors were free for this installation and its driver."""
+        return AvailableTime(reader(lambda: (*self.processes(), *self.act.processes())))
+
+    def until(
+        self, condition: Callable[[], Found], what: str, seconds: float = 60, clock: AvailableTime | None = None
+    ) -> Found:
+        """What was found by looking again and again, for so many seconds of a new clock. Raises AssertionError."""
+        return until(condition, what, seconds, clock or self.clock())
 
     @property
     def root(self) -> int:
@@ -118,7 +133,8 @@ class Installation:
 
     def processes(self) -> list[int]:
         """Every process of the installation that lives now, `up` among them."""
-        found = [pid for pid in (self.root, *descendants(self.root)) if alive(pid)]
+        roots = (self.root,) if self._started else ()
+        found = [pid for root in roots for pid in (root, *descendants(root)) if alive(pid)]
         self._seen.update(found)
         return found
 
@@ -161,10 +177,10 @@ class Installation:
         if what == UP:
             return self.root
         if cluster == EPISODES:
-            return int(until(self.of_episodes, "the process of episodes", 60))
+            return self.until(self.of_episodes, "the process of episodes")
         if what == WEB:
             return self.web()
-        return int(until(lambda: self.family(cluster), f"the processes of {cluster}", 60)[what])
+        return self.until(lambda: self.family(cluster), f"the processes of {cluster}")[what]
 
     def kill(self, what: str, cluster: str = "jobs") -> int:
         """`kill -9` of a process of that kind; its id."""

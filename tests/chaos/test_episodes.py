@@ -21,7 +21,6 @@ from tests import orchestration
 from tests.chaos.conftest import environment_of
 from tests.chaos.installation import EPISODES, SENTINEL, UP, WEB, WORKER, Installation
 from tests.chaos.test_every_kind import report
-from tests.waiting import until
 
 pytestmark = [
     pytest.mark.process,
@@ -53,7 +52,7 @@ class Crew:
                 return 0
             return status if status < 500 else 0
 
-        return until(answered, f"an answer of {path}")
+        return self.installation.until(answered, f"an answer of {path}", 120)
 
     def begin(self, task: str) -> None:
         status = self.post("/api/orchestrate/", {"task": task, "wait": False}, **{"Idempotency-Key": task})
@@ -70,7 +69,7 @@ class Crew:
     def kill(self, what: str) -> None:
         self.installation.kill(WORKER if what == EPISODES else what, EPISODES if what == EPISODES else "jobs")
         if what == UP:
-            until(lambda: not self.installation.left(), "the end of every process")
+            self.installation.until(lambda: not self.installation.left(), "the end of every process")
             self.installation.up()
 
     def worked_twice(self) -> list[str]:
@@ -123,7 +122,7 @@ def test_whatever_is_killed_no_episode_is_lost_and_nobody_is_called_twice(
         for task in tasks[turn * share : COUNT if turn == len(VICTIMS) - 1 else (turn + 1) * share]:
             crew.begin(task)
         calls = crew.states()["calls"]
-        until(partial(_more_calls, crew, calls), "a call that ends")
+        crew.installation.until(partial(_more_calls, crew, calls), "a call that ends", 120)
         crew.answer(crew.installation.act("waiting_episodes")[1::2])  # half of them go on waiting
         at_kill.append(crew.states())
         crew.kill(victim)
@@ -133,7 +132,7 @@ def test_whatever_is_killed_no_episode_is_lost_and_nobody_is_called_twice(
         crew.answer(crew.installation.act("waiting_episodes"))
         return not crew.states().keys() & {"queued", "running", "waiting"}
 
-    until(over, "the end of all episodes", 60 * MINUTES)
+    crew.installation.until(over, "the end of all episodes", 60 * MINUTES)
     running, waiting = ([one.get(state, 0) for one in at_kill] for state in ("running", "waiting"))
     attempts = len(crew.careful.bodies) + len(crew.careless.bodies)
     figures = {

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from tests.chaos.installation import MONITOR, PUSHER, SENTINEL, UP, WORKER, Installation
-from tests.waiting import until
 
 pytestmark = [
     pytest.mark.process,
@@ -20,7 +19,7 @@ A_MINUTE = 60
 
 def runs(installation: Installation, name: str) -> None:
     installation.act("send", name)
-    until(lambda: installation.act("ran", name), f"the job {name}", A_MINUTE)
+    installation.until(lambda: installation.act("ran", name), f"the job {name}", A_MINUTE)
 
 
 def test_a_killed_idle_worker_blocks_nobody(installation: Installation) -> None:
@@ -28,7 +27,7 @@ def test_a_killed_idle_worker_blocks_nobody(installation: Installation) -> None:
     runs(installation, "before")
     for turn in range(3):
         killed = installation.kill(WORKER)
-        until(lambda killed=killed: killed not in installation.processes(), "its end")
+        installation.until(lambda killed=killed: killed not in installation.processes(), "its end")
         runs(installation, f"after {turn}")
 
 
@@ -43,7 +42,7 @@ def test_what_killed_processes_had_taken_is_done_at_once_and_acknowledged(instal
         installation.act("send", f"waiting {number}")
     for what in (WORKER, MONITOR, PUSHER):
         os.kill(family[what], signal.SIGKILL)
-    until(lambda: installation.act("messages") == 0, "an empty queue", A_MINUTE)
+    installation.until(lambda: installation.act("messages") == 0, "an empty queue", A_MINUTE)
     assert [installation.act("ran", f"waiting {number}") for number in range(20)] == [1] * 20
 
 
@@ -53,7 +52,7 @@ def test_a_killed_sentinel_takes_its_children_along_and_nobody_else(installation
     before = installation.family("jobs")
     training, web = installation.family("training"), installation.web()
     installation.kill(SENTINEL)
-    until(lambda: not set(before.values()) & set(installation.left()), "the end of its children", A_MINUTE)
+    installation.until(lambda: not set(before.values()) & set(installation.left()), "the end of its children", A_MINUTE)
     runs(installation, "after")
     assert installation.answers()
     assert (installation.family("training"), installation.web()) == (training, web)
@@ -62,11 +61,11 @@ def test_a_killed_sentinel_takes_its_children_along_and_nobody_else(installation
 @pytest.mark.at_length
 def test_a_killed_parent_of_the_web_processes_is_replaced_with_them(installation: Installation) -> None:
     installation.up("web")
-    parent = until(installation.parent_of_web, "the parent of the web processes", A_MINUTE)
+    parent = installation.until(installation.parent_of_web, "the parent of the web processes", A_MINUTE)
     before = [pid for pid in installation.processes() if pid != installation.root]
     os.kill(parent, signal.SIGKILL)
-    until(lambda: not set(before) & set(installation.left()), "the end of its children", A_MINUTE)
-    until(installation.answers, "an answer", A_MINUTE)
+    installation.until(lambda: not set(before) & set(installation.left()), "the end of its children", A_MINUTE)
+    installation.until(installation.answers, "an answer", A_MINUTE)
 
 
 @pytest.mark.at_length
@@ -74,7 +73,7 @@ def test_nothing_survives_the_process_that_started_it(installation: Installation
     installation.up()
     assert len(installation.processes()) > 8
     installation.kill(UP)
-    until(lambda: not installation.left(), "the end of every process", A_MINUTE)
+    installation.until(lambda: not installation.left(), "the end of every process", A_MINUTE)
 
 
 @pytest.mark.at_length
@@ -84,9 +83,9 @@ def test_a_cluster_whose_processes_exist_and_do_nothing_is_started_anew(installa
     runs(installation, "before")
     os.kill(installation.family("jobs")[what], signal.SIGSTOP)
     installation.act("send", "after")
-    until(lambda: installation.act("ran", "after"), "the job", 2 * A_MINUTE)
-    until(lambda: installation.act("alarms") == ["cluster"], "an alarm", 2 * A_MINUTE)
-    until(lambda: installation.act("alarms") == [], "the end of the alarm", 6 * A_MINUTE)
+    installation.until(lambda: installation.act("ran", "after"), "the job", 2 * A_MINUTE)
+    installation.until(lambda: installation.act("alarms") == ["cluster"], "an alarm", 2 * A_MINUTE)
+    installation.until(lambda: installation.act("alarms") == [], "the end of the alarm", 6 * A_MINUTE)
 
 
 @pytest.mark.at_length
@@ -95,6 +94,6 @@ def test_what_is_asked_to_end_ends_in_order(installation: Installation) -> None:
     runs(installation, "before")
     installation.processes()
     os.kill(installation.root, signal.SIGTERM)
-    until(lambda: not installation.left(), "the end of every process", A_MINUTE)
+    installation.until(lambda: not installation.left(), "the end of every process", A_MINUTE)
     assert installation.act("signs") == []
     assert "Routerweb has stopped." in installation.log.read_text()
