@@ -31,8 +31,11 @@ def fill() -> dict[str, Any]:
     from agents_app import backups
 
     manifest = json.loads((EARLIER / "manifest.json").read_text())
-    last = sorted(dict(sorted(manifest["migrations"])).items())
-    MigrationExecutor(connection).migrate(last)
+    executor = MigrationExecutor(connection)
+    replaced = {key for one in executor.loader.replacements.values() for key in one.replaces}
+    applied = {(app, name) for app, name in manifest["migrations"]}
+    last = sorted(dict(sorted(applied - replaced)).items())
+    executor.migrate(last)
     state = MigrationExecutor(connection).loader.project_state(last)
     models = {model._meta.db_table: model for model in state.apps.get_models(include_auto_created=True)}
     with transaction.atomic(), connection.cursor() as cursor:
