@@ -1,18 +1,19 @@
 """A labeler's work on one query: drafts, submit, skip, undo. Nothing that was sent is lost, and nothing counts twice."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, peers, queue, suggestions, trust, voices
+from datasets_app.labels import alike, disagreement, gold, labels, peers, queue, suggestions, trust, voices
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
 from training_app.engine.data.conversations import USER, before
 
@@ -211,21 +212,24 @@ def submit(
     base: int,
     seconds: int = 0,
     api_key: str = "",
+    similar: Sequence[int] = (),
 ) -> tuple[Submission, bool]:
     """Make a choice the person's label; returns the submission and whether it is new. The same `key` again returns the first one and
     changes nothing.
 
-    `base`: the person's own label as their page knew it (0: none). `api_key` names the key that it came with. Raises Stale when
-    another label stands meanwhile; ChoiceError when the choice is no answer; Gone when the query was deleted; KeyUsed when the key
-    was another submit's.
+    `base`: the person's own label as their page knew it (0: none). `api_key` names the key that it came with. `similar`: keys of
+    queries that get the same answer, each as a label of its own; those that the person may not answer with it are left out. Raises
+    Stale when another label stands meanwhile; ChoiceError when the choice is no answer; Gone when the query was deleted; KeyUsed when
+    the key was another submit's.
     """
     query, person = lease.item.query, lease.person
+    followers = alike.take(lease, similar)
     with transaction.atomic():
-        locked = gold.lock([query.pk])
+        locked = {one.pk: one for one in gold.lock([query.pk, *(one.item.query_id for one in followers)])}
         done = _sent_before(key, lease)
         if done is not None:
             return done, False
-        if not locked or locked[0].deleted_at is not None:
+        if query.pk not in locked or locked[query.pk].deleted_at is not None:
             raise Gone
         choice.check()
         if lease.item.agent is not None and choice.asked != {lease.item.agent.number}:
@@ -251,8 +255,33 @@ def submit(
             raise KeyUsed(_query_of(key, person)) from None
         queue.finish(lease)
         drop_draft(lease)
-        disagreement.measure([query.pk])
+        for follower in followers:
+            if locked[follower.item.query_id].deleted_at is None:
+                _follow(submission, follower, choice)
+        disagreement.measure([query.pk, *(one.item.query_id for one in followers)])
     return submission, True
+
+
+def _follow(submission: Submission, lease: Assignment, choice: Choice) -> None:
+    """Give a similar query the answer of `submission`. To be called in its transaction, with the query locked."""
+    provenance = {"via": "similar", "like": submission.item.query_id, "blind": False}
+    if peers.seen(lease.item.query, lease.person):
+        provenance["peers_seen"] = True
+    label = labels.record(
+        lease.item.query,
+        source=Label.Source.HUMAN,
+        author=lease.person,
+        required=choice.required,
+        asked=choice.asked,
+        unsure=choice.unsure,
+        note=choice.note,
+        provenance=provenance,
+    )
+    Submission.objects.create(
+        key=uuid.uuid4().hex, item=lease.item, person=lease.person, label=label, together=submission
+    )
+    queue.finish(lease)
+    drop_draft(lease)
 
 
 def _sent_before(key: str, lease: Assignment) -> Submission | None:
@@ -300,7 +329,7 @@ def skip(lease: Assignment, reason: str) -> None:
 
 def undo(pool: Pool, person: User, query: Query | None = None, agent: Agent | None = None) -> Undone | None:
     """Take back the person's last submit or skip, or the one of `query`; the item is theirs again, with what they had chosen.
-    `agent`: in the queue about that agent alone.
+    `agent`: in the queue about that agent alone. Answers that were given together are taken back together.
 
     What is already taken back stays so: a request that arrives twice undoes one thing. None: there is nothing to undo, or the
     query was deleted or erased since, and what was said of it stays.
@@ -321,23 +350,34 @@ def undo(pool: Pool, person: User, query: Query | None = None, agent: Agent | No
 
 
 def _undo_submit(submission: Submission, person: User) -> Undone | None:
-    query, label, agent = submission.item.query, submission.label, submission.item.agent
+    """Take back a submission, and those that were sent together with it."""
+    first = submission.together_id or submission.pk
+    sent = Submission.objects.filter(Q(pk=first) | Q(together=first), person=person, undone_at__isnull=True)
     with transaction.atomic():
-        if any(locked.deleted_at for locked in gold.lock([query.pk])):
-            return None
-        if not Submission.objects.filter(pk=submission.pk, undone_at__isnull=True).update(undone_at=timezone.now()):
-            return None
-        labels.withdraw(label, person)
-        lease = Assignment.objects.select_related("item__pool").filter(item=submission.item, person=person).first()
-        if lease is not None and not _answered(submission):
-            queue.reopen(lease)
-        required = [n for n in label.required if agent is None or n == agent.number]
-        fields = {"required": required, "none": not required, "unsure": label.unsure, "note": label.note}
-        fields |= {"writer": "", "step": 0}
-        Draft.objects.update_or_create(query=query, person=person, agent=agent, defaults=fields)
-        Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
-        disagreement.measure([query.pk])
-    return Undone(query, "submit")
+        gold.lock(list(sent.values_list("item__query", flat=True)))
+        each = sent.select_related("label", "item__query", "item__pool", "item__agent").order_by("pk")
+        undone = [one.item.query for one in each if _take_back(one, person)]
+        disagreement.measure([query.pk for query in undone])
+    return Undone(undone[0], "submit") if undone else None
+
+
+def _take_back(submission: Submission, person: User) -> bool:
+    """Undo one submission, its query locked; False where it is undone already, or its query was deleted since."""
+    query, label, agent = submission.item.query, submission.label, submission.item.agent
+    if query.deleted_at is not None:
+        return False
+    if not Submission.objects.filter(pk=submission.pk, undone_at__isnull=True).update(undone_at=timezone.now()):
+        return False
+    labels.withdraw(label, person)
+    lease = Assignment.objects.select_related("item__pool").filter(item=submission.item, person=person).first()
+    if lease is not None and not _answered(submission):
+        queue.reopen(lease)
+    required = [n for n in label.required if agent is None or n == agent.number]
+    fields = {"required": required, "none": not required, "unsure": label.unsure, "note": label.note}
+    fields |= {"writer": "", "step": 0}
+    Draft.objects.update_or_create(query=query, person=person, agent=agent, defaults=fields)
+    Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
+    return True
 
 
 def _answered(undone: Submission) -> bool:

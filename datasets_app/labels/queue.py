@@ -24,7 +24,7 @@ __all__ = [
     "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "Shares", "assignment_of", "close", "done_today", "effect_of", "fill",
     "fill_these", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "lots", "may_hold", "needed",
     "not_filled", "offer_skipped", "open_item", "release", "release_idle", "reopen", "resize", "settings_of", "skip", "skipped",
-    "still_open", "stored_settings", "take",
+    "still_open", "stored_settings", "take", "take_these",
 ]  # fmt: skip
 BATCH = 1_000
 #: Items that somebody who takes work puts into the queue on the way, where an import has just come in.
@@ -208,6 +208,21 @@ def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment
         return None
     item.taken += 1
     return lease
+
+
+def take_these(settings: QueueSettings, person: User, items: Sequence[QueueItem]) -> list[Assignment]:
+    """This person's leases on items of their choice: those that they hold, renewed, and new ones where there is room; what they have
+    answered or skipped, and what others hold, is left out."""
+    held = Assignment.objects.filter(item__in=items, person=person, state=HELD)
+    held.update(leased_until=timezone.now() + settings.idle)
+    own = {lease.item_id: lease for lease in held}
+    leases = []
+    for item in items:
+        lease = own.get(item.pk) or _lease(item, person, settings)
+        if lease is not None:
+            lease.item, lease.person = item, person
+            leases.append(lease)
+    return leases
 
 
 def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None) -> Assignment:

@@ -256,7 +256,10 @@ class Suggestion(models.Model):
 
 
 class Submission(models.Model):
-    """One submit of a labeler under the key that their browser made: the same key again is the same submission."""
+    """One submit of a labeler under the key that their browser made: the same key again is the same submission.
+
+    `together`: the submission whose answer this query, which reads like the other one, was given with; all are undone as one.
+    """
 
     key = models.CharField(max_length=64, unique=True)
     item = models.ForeignKey(QueueItem, on_delete=models.CASCADE, related_name="submissions")
@@ -264,6 +267,7 @@ class Submission(models.Model):
     label = models.ForeignKey("datasets_app.Label", on_delete=models.CASCADE, related_name="submissions")
     at = models.DateTimeField(default=timezone.now)
     undone_at = models.DateTimeField(null=True, blank=True)
+    together = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="followers")
     holds = Holds(remark=[key])
 
     class Meta:

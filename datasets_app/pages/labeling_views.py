@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app import audit
@@ -28,7 +29,7 @@ from routerweb.http import opening, page
 from routerweb.pages import parameters
 
 
-def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Tell who works on a query that it was deleted meanwhile, and lead on to the next: 410 for the script, the queue for a form."""
 
     @wraps(view)
@@ -36,7 +37,7 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
         try:
             return view(request, slug, query_id, number)
         except labeling.Gone as gone:
-            if _wants_json(request):
+            if wants_json(request):
                 return JsonResponse({"error": str(gone)}, status=410)
             messages.warning(request, str(gone))
             pool = get_pool(request, slug)
@@ -57,21 +58,21 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
         if leases:
             labeling.reveal(leases[0])
             return redirect(address(pool, agent))
-        return _label_page(request, pool, agent, nothing(pool, labeler, agent))
+        return label_page(request, pool, agent, nothing(pool, labeler, agent))
     lease = queue.held(pool, labeler, agent)
     if lease is None and progress.left(pool, labeler, agent).yours:
         return opening(request, _("Label"))
     if lease is None:
-        return _label_page(request, pool, agent, nothing(pool, labeler, agent))
+        return label_page(request, pool, agent, nothing(pool, labeler, agent))
     lease.item.pool, lease.person = pool, labeler
     if labeling.is_unrevealed(lease):
         return opening(request, _("Label"))
-    return _label_page(request, pool, agent, item(lease))
+    return label_page(request, pool, agent, item(lease))
 
 
 @require_http_methods(["GET", "POST"])
 @require_role(Role.LABELER)
-@_unless_gone
+@unless_gone
 def label_item(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """One query of the person's choice. A POST opens it, and answers the script with the item; a GET of one that is not open yet is a
     page that sends that POST."""
@@ -79,14 +80,14 @@ def label_item(request: HttpRequest, slug: str, query_id: int, number: int | Non
     if request.method == "POST":
         lease = _lease(request, pool, query_id, number)
         labeling.reveal(lease)
-        return JsonResponse(_drawn(request, pool, lease)) if _wants_json(request) else redirect(request.path)
-    query, agent = _query(pool, query_id), _about(pool, number)
+        return JsonResponse(_drawn(request, pool, lease)) if wants_json(request) else redirect(request.path)
+    query, agent = query_of(pool, query_id), _about(pool, number)
     assignment = queue.assignment_of(query, person(request), pool, agent)
     if assignment is not None:
         assignment.item.pool, assignment.person = pool, person(request)
     if assignment is None or labeling.is_unrevealed(assignment):
         return opening(request, _("Label"))
-    return _label_page(request, pool, agent, item(assignment))
+    return label_page(request, pool, agent, item(assignment))
 
 
 @require_POST
@@ -112,7 +113,7 @@ def label_words(request: HttpRequest, slug: str, query_id: int, number: int | No
     """Which words of the query call for each agent, {"words": {agent: [[start, end, strength], …]}}; null for a blind item, and for
     one that the person does not hold."""
     pool = get_pool(request, slug)
-    query, agent = _query(pool, query_id), _about(pool, number)
+    query, agent = query_of(pool, query_id), _about(pool, number)
     lease = queue.assignment_of(query, person(request), pool, agent)
     if lease is None or lease.blind:
         return JsonResponse({"words": None})
@@ -122,7 +123,7 @@ def label_words(request: HttpRequest, slug: str, query_id: int, number: int | No
 
 @require_POST
 @require_role(Role.LABELER)
-@_unless_gone
+@unless_gone
 def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """Keep what is chosen so far. 409 when another tab has written since; the answer holds both versions."""
     pool = get_pool(request, slug)
@@ -136,27 +137,30 @@ def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | No
     except labeling.Stale as stale:
         return _conflict(request, pool, lease, choice, stale)
     queue.heartbeat(pool, lease.person, [query_id])
-    if _wants_json(request):
+    if wants_json(request):
         return JsonResponse({"saved": True, "version": draft.version})
     return redirect(f"{address(pool, lease.item.agent)}{query_id}/")
 
 
 @require_POST
 @require_role(Role.LABELER)
-@_unless_gone
+@unless_gone
 def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
-    """Send the label. The same key twice is one label; 400 for a choice that is no answer; 409 when another tab was first."""
+    """Send the label, of this query and of those that `similar` names. The same key twice is one label; 400 for a choice
+    that is no answer; 409 when another tab was first."""
     pool = get_pool(request, slug)
     lease = _lease(request, pool, query_id, number)
     choice = _choice(request, pool)
     key = request.POST.get("key", "")[:64] or uuid.uuid4().hex
+    similar = parameters.keys(request.POST.getlist("similar"))
     try:
-        labeling.submit(
+        sent, _new = labeling.submit(
             lease,
             choice,
             key=f"{lease.person_id}:{key}"[:64],
             base=_number(request, "base"),
             seconds=_number(request, "seconds"),
+            similar=similar,
         )
     except labeling.Gone:
         raise
@@ -166,15 +170,19 @@ def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | N
         return _refused(request, pool, lease, choice, str(error))
     except labeling.Stale as stale:
         return _conflict(request, pool, lease, choice, stale)
-    if _wants_json(request):
-        return JsonResponse({"saved": True, **counts(pool, lease.person, lease.item.agent)})
+    queue.release(pool, lease.person, parameters.listed(request.POST.get("let_go")))
+    left_out = max(0, len(set(similar)) - sent.followers.count()) if similar else 0
+    if wants_json(request):
+        return JsonResponse({"saved": True, "left_out": left_out, **counts(pool, lease.person, lease.item.agent)})
+    if left_out:
+        messages.warning(request, _left_out(left_out))
     messages.success(request, _("Saved."), extra_tags=f"undo:{address(pool, lease.item.agent)}undo/")
     return redirect(address(pool, lease.item.agent))
 
 
 @require_POST
 @require_role(Role.LABELER)
-@_unless_gone
+@unless_gone
 def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """Hand the item on with a reason."""
     pool = get_pool(request, slug)
@@ -183,7 +191,7 @@ def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | Non
     if not reason:
         return _refused(request, pool, lease, _choice(request, pool), _("Say why you skip it."))
     labeling.skip(lease, reason)
-    if _wants_json(request):
+    if wants_json(request):
         return JsonResponse({"saved": True, **counts(pool, lease.person, lease.item.agent)})
     messages.success(request, _("Skipped."), extra_tags=f"undo:{address(pool, lease.item.agent)}undo/")
     return redirect(address(pool, lease.item.agent))
@@ -198,7 +206,7 @@ def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> Ht
     query = get_object_or_404(Query, pk=wanted, dataset__pool=pool) if wanted else None
     agent = _about(pool, number)
     undone = labeling.undo(pool, labeler, query, agent)
-    if _wants_json(request):
+    if wants_json(request):
         key = (undone.query.pk if undone.held else None) if undone else wanted or None
         return JsonResponse(
             {"saved": True, "query": key, "what": undone.what if undone else "", **counts(pool, labeler, agent)}
@@ -263,7 +271,15 @@ def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
 # ------------------------------------------------------------------------------------------------------ what is drawn
 
 
-def _wants_json(request: HttpRequest) -> bool:
+def _left_out(count: int) -> str:
+    return ngettext(
+        "%(count)s similar query was left out: somebody else has it, or it was answered meanwhile.",
+        "%(count)s similar queries were left out: somebody else has them, or they were answered meanwhile.",
+        count,
+    ) % {"count": count}
+
+
+def wants_json(request: HttpRequest) -> bool:
     return "application/json" in request.headers.get("Accept", "")
 
 
@@ -277,7 +293,7 @@ def _about(pool: Pool, number: int | None) -> Agent | None:
 
 
 def _lease(request: HttpRequest, pool: Pool, query_id: int, number: int | None) -> Assignment:
-    agent, query = _about(pool, number), _query(pool, query_id)
+    agent, query = _about(pool, number), query_of(pool, query_id)
     if agent is not None:
         get_object_or_404(QueueItem, query=query, agent=agent)
     lease = queue.open_item(query, person(request), pool, agent)
@@ -286,7 +302,7 @@ def _lease(request: HttpRequest, pool: Pool, query_id: int, number: int | None) 
     return lease
 
 
-def _query(pool: Pool, query_id: int) -> Query:
+def query_of(pool: Pool, query_id: int) -> Query:
     """The query that an address names. Raises labeling.Gone."""
     query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     if query.deleted_at is not None:
@@ -311,7 +327,7 @@ def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
     )
 
 
-def _label_page(
+def label_page(
     request: HttpRequest, pool: Pool, agent: Agent | None, drawn: dict[str, Any], status: int = 200
 ) -> HttpResponse:
     """The page around an item, or around why there is none."""
@@ -343,9 +359,9 @@ def _drawn(request: HttpRequest, pool: Pool, lease: Assignment) -> dict[str, Any
 def _refused(
     request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, problem: str, status: int = 400
 ) -> HttpResponse:
-    if _wants_json(request):
+    if wants_json(request):
         return JsonResponse({"error": problem}, status=status)
-    return _label_page(request, pool, lease.item.agent, item(lease, choice, problem), status=status)
+    return label_page(request, pool, lease.item.agent, item(lease, choice, problem), status=status)
 
 
 def _conflict(
@@ -353,7 +369,7 @@ def _conflict(
 ) -> HttpResponse:
     """409, and both versions: what stands, and what was sent."""
     both = labeling.both_versions(stale, choice, _number(request, "base"))
-    if _wants_json(request):
+    if wants_json(request):
         return JsonResponse({"error": str(stale), **both}, status=409)
     agents = {agent.number: agent for agent in pool.agents.all()}
     context = {

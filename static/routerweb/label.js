@@ -3,6 +3,7 @@ import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, sugg
 import { listen } from "./label_keys.js";
 import { Marks } from "./label_marks.js";
 import { drawGoal, drawWaiting, fitScreen, listed } from "./label_screen.js";
+import { Similar } from "./label_similar.js";
 import { Outbox } from "./outbox.js";
 
 const root = document.getElementById("lb");
@@ -98,7 +99,7 @@ function submit() {
   if (!agents.length && !none) return problem(words.choose);
   const seconds = Math.round((Date.now() - drawnAt) / 1000);
   const key = writer + "-" + (step += 1);
-  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: fields(form, { key, seconds, ...(oneKey ? { one_key: 1 } : {}) }) });
+  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: [...fields(form, { key, seconds, ...(oneKey ? { one_key: 1 } : {}) }), ...similar.fields(form)] });
 }
 
 function skip(reason) {
@@ -112,6 +113,9 @@ function leave(entry) {
   draftTimer = 0;
   const query = form.dataset.query;
   outbox.drop((old) => old.kind === "draft" && old.query === query);
+  const together = similar.ticked();
+  if (entry.kind === "submit") ahead = ahead.filter((one) => !together.includes(one.dataset.query));
+  else similar.release(form);
   past.push({ form, changes, kind: entry.kind });
   past = past.slice(-50);
   form.remove();
@@ -176,6 +180,7 @@ function place(next, its = []) {
   drawList();
   document.activeElement?.blur();
   prefetch();
+  similar.look();
 }
 
 // The item on screen waits for its turn again, with what was chosen.
@@ -187,10 +192,13 @@ function putBack() {
 
 // Keys of queries that must not be given out again: on screen, fetched, or sent and not yet answered.
 function beside() {
-  const keys = outbox.entries().filter((entry) => entry.kind !== "undo").map((entry) => entry.query);
-  for (const one of form ? [form, ...ahead] : ahead) keys.push(one.dataset.query);
+  const keys = outbox.entries().filter((entry) => entry.kind !== "undo").flatMap((entry) => [entry.query, ...withIt(entry)]);
+  for (const one of form ? [form, ...ahead] : ahead) keys.push(one.dataset.query, ...similar.held(one));
   return [...new Set(keys.filter(Boolean))].join(",");
 }
+
+// Queries that an entry answers or lets go of together with its own.
+const withIt = (entry) => entry.body.filter(([name]) => ["similar", "let_go"].includes(name)).flatMap(([, value]) => value.split(","));
 
 async function fetchItem(url, sent = {}) {
   const response = await fetch(url, {
@@ -226,7 +234,7 @@ function prefetch() {
 
 async function advance() {
   for (let wait = 500; !form; wait = Math.min(wait * 2, 8000)) {
-    const onItsWay = outbox.entries().map((entry) => entry.query);
+    const onItsWay = outbox.entries().flatMap((entry) => [entry.query, ...withIt(entry)]);
     ahead = ahead.filter((one) => !onItsWay.includes(one.dataset.query));
     if (ahead.length) return place(ahead.shift());
     try {
@@ -274,6 +282,7 @@ function answered(entry, status, reply) {
     if (entry.kind === "submit" && !onScreen && status === 400) bringBack(entry.query, reply.error);
     return;
   }
+  if (reply.left_out) problem(reply.left_out === 1 ? words.leftOutOne : words.leftOut.replace("%n", reply.left_out));
   if (entry.kind === "draft") {
     if (onScreen) {
       form.elements.version.value = reply.version;
@@ -433,6 +442,7 @@ async function history() {
 const commands = {
   submit, undo, accept, guidelines, history, describe, note, list,
   marks: () => marks.turn(),
+  similar: () => similar.open(),
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -441,8 +451,10 @@ const commands = {
   toggle, giveReason,
   noSuch: (code) => problem(`${words.noAgent} ${code}`),
   item: () => form,
+  tick: (place) => similar.tick(place), tickAll: () => similar.all(), sendSimilar: () => similar.submit(),
 };
 const marks = new Marks(stage, root.dataset.store, () => form, address, words);
+const similar = new Similar({ item: () => form, ahead: () => ahead.map((one) => one.dataset.query), send: submit, post: (query, sent) => fetchItem(`${at}${query}/similar/`, sent), at, words });
 const drawKeys = listen(root.dataset.store, commands);
 
 document.addEventListener("click", (event) => {
@@ -461,6 +473,7 @@ document.addEventListener("click", (event) => {
 stage.addEventListener("change", (event) => {
   const box = event.target;
   if (box.name === "note") return change(() => {});
+  if (box.name === "similar") return;
   if (box.type !== "checkbox") return;
   box.checked = !box.checked; // as it was before: `change` compares
   if (box.name === "agent") toggle(box.value);
@@ -477,7 +490,7 @@ for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, 
 // A sign of life each minute while somebody is at it; five idle minutes and the item is free for others.
 setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
-  const queries = [form, ...ahead].map((one) => one.dataset.query);
+  const queries = [form, ...ahead].map((one) => one.dataset.query).concat(similar.held());
   const held = await fetch(`${at}heartbeat/`, {
     method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);

@@ -54,7 +54,8 @@ export function inWords(version, form, words) {
 // The agents that are chosen, as chips beside None: a press takes one back.
 export function drawChosen(form, words) {
   const sends = form.querySelector(".lb-send");
-  if (sends) sends.textContent = waitsForOneKey(form) ? words.acceptAndSubmit : words.submit;
+  const together = form.querySelectorAll('[name="similar"]:checked').length;
+  if (sends) sends.textContent = together ? words.submitMany.replace("%n", together + 1) : waitsForOneKey(form) ? words.acceptAndSubmit : words.submit;
   const list = form.querySelector("#lb-chosen");
   if (!list) return;
   const chips = [...form.querySelectorAll('[name="agent"]:checked')].map((box) => {

@@ -4,7 +4,7 @@
 import { shown } from "./label_form.js";
 
 const DEFAULTS = {
-  submit: "Enter", accept: "KeyA", unsure: "KeyU", skip: "KeyS", undo: "KeyZ", note: "KeyN", describe: "KeyD", guidelines: "KeyG", history: "KeyH", list: "KeyL", marks: "Quote",
+  submit: "Enter", accept: "KeyA", unsure: "KeyU", skip: "KeyS", undo: "KeyZ", note: "KeyN", describe: "KeyD", guidelines: "KeyG", history: "KeyH", list: "KeyL", marks: "Quote", similar: "Equal",
 };
 // What a command may be given: letters, space, enter, and signs that stand on every keyboard.
 const MAY_BE = /^(?:Key[A-Z]|Space|Enter|Backspace|Tab|Minus|Equal|Semicolon|Quote|Comma|BracketLeft|BracketRight|Backquote|Backslash|F[1-9])$/;
@@ -158,12 +158,26 @@ export function listen(store, commands) {
       asking = null;
       return event.code === "Escape" ? drawKeys() : give(name, event.code);
     }
+    if (dialog.matches(".lb-similar")) return inSimilar(event, dialog);
     if (dialog.id !== "lb-skip") return;
     const typing = event.target.id === "lb-remark";
     const number = typing ? undefined : digit(event.code);
     const reason = number && dialog.querySelectorAll(".lb-reasons [data-reason]")[Number(number) - 1];
     if (reason) commands.giveReason(reason);
     else if (typing && event.code === "Enter") commands.giveReason(dialog.querySelector('[data-reason=""]'));
+    else return;
+    event.preventDefault();
+  }
+
+  // Digits tick, `A` ticks all, Enter sends; a button that has the focus keeps its own keys.
+  function inSimilar(event, dialog) {
+    const number = event.shiftKey ? undefined : digit(event.code);
+    if (event.target.matches("button") && ["Enter", "NumpadEnter", "Space"].includes(event.code)) return;
+    if (["Enter", "NumpadEnter"].includes(event.code)) commands.sendSimilar();
+    else if (!toggle.checked) return;
+    else if (number > 0) commands.tick(Number(number) - 1);
+    else if (event.code === "KeyA") commands.tickAll();
+    else if (event.code === keys.similar) dialog.close();
     else return;
     event.preventDefault();
   }
