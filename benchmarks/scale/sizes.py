@@ -16,13 +16,13 @@ class Cost:
 
 STORED, NODE = "python -m benchmarks.scale.stored", "python -m benchmarks.scale.node"
 HTTP = "benchmarks/http/README.md"
-FAST = Cost("a route without the sentence encoder, kept", 1000 / 1771, "ms of a core", HTTP)
+FAST = Cost("a route without the sentence encoder, decision stored", 1000 / 1771, "ms of a core", HTTP)
 READING = Cost("what the sentence encoder adds to a text of nine words", 2.0, "ms of a core", HTTP)
-WRITING = Cost("a kept decision, for PostgreSQL", 73, "µs of a core", STORED)
-BYTES = Cost("a kept decision on disk, with its indexes", 681, "bytes", STORED)
+WRITING = Cost("a stored decision, for PostgreSQL", 73, "µs of a core", STORED)
+BYTES = Cost("a stored decision on disk, with its indexes", 681, "bytes", STORED)
 WEB_MB = Cost("a web process with one small model, after its pages were opened", 249, "MB", NODE)
-KEEPER_MB = Cost("the processes that supervise, on one machine", 10, "MB", NODE)
-WORKERS_MB = Cost("job cluster, training cluster and episodes at rest", 619, "MB", NODE)
+KEEPER_MB = Cost("the supervising processes of one machine", 10, "MB", NODE)
+WORKERS_MB = Cost("job cluster, training cluster and episodes, idle", 619, "MB", NODE)
 CONNECTIONS = Cost("connections of a web process", 7, "", NODE)
 OTHER_CONNECTIONS = Cost("connections of the workers of a machine", 16, "", NODE)
 MODEL_MB = Cost("a model of 20 agents and 1,000 queries", 5, "MB", "make bench-growth")
@@ -40,31 +40,32 @@ POOL_SIZE = 4
 
 BEGIN = """# How large an installation gets
 
-How many machines an installation needs follows from what one route, one kept decision and one process cost. This page is made by
-`python -m benchmarks.scale.sizes`, which holds these costs; measure them again on your machines and change them there.
+For ops who plan an installation: how many machines, how much disk and how many connections it needs. These follow from the cost of one
+route, one stored decision and one process. `python -m benchmarks.scale.sizes` makes this page and contains the costs; measure them
+on your own machines and change them there.
 
-A **web node** answers routes, the API and pages; its state is the models in memory. **PostgreSQL** keeps decisions, labels and
-models, and hands jobs to workers. No route waits for it. A **worker node** trains, imports and looks for drift.
+A **web node** answers routes, the API and pages; its state is the models in memory. **PostgreSQL** stores decisions, labels and
+models, and hands jobs to workers. No route waits for it. A **worker node** trains, imports and checks for drift.
 
 ## Costs
 
-On a machine of two cores: routes while it was idle, the rest while it was busy.
+These costs are from a machine with two cores. Routes were measured while it was idle, the rest while it was busy.
 """
 
 END = """
 ## What breaks first
 
-1. **Disk.** Every route that is kept stays for `DECISION_DAYS`. `DECISION_SHARE` keeps a sample; fewer days help as much. Both are
-   the cheapest change from 100 routes a second on.
-2. **Retention.** It deletes as many rows a day as were written on one. `partition_decisions` lets whole days be dropped
+1. **Disk.** Every stored decision stays for `DECISION_DAYS`. `DECISION_SHARE` stores a sample; fewer days help as much. From 100
+   routes a second on, these two are the cheapest changes.
+2. **Retention.** Each day it deletes as many rows as one day writes. With `partition_decisions` it drops whole days instead
    ([by day](operations.md#decisions-in-parts-by-day)).
 3. **Memory with many pools.** Each web process holds the model of every pool. Split pools between installations before a process
    outgrows its machine.
-4. **Connections**, if threads hold their own. `DATABASE_POOL` or PgBouncer ends that
+4. **Connections**, if each thread holds its own. Use `DATABASE_POOL` or PgBouncer
    ([deployment](deployment.md#connections-to-postgresql)).
-5. **PostgreSQL's processor**, at tens of thousands of kept routes a second. Routerweb does not spread one database over several
-   servers: keep a share of the decisions.
-6. **Training** is one core a run. More worker nodes train more runs at once; one run is no faster.
+5. **PostgreSQL's processor**, at tens of thousands of stored decisions a second. Routerweb does not spread one database over several
+   servers: store a share of the decisions.
+6. **Training** uses one core per run. More worker nodes train more runs at once; a single run gets no faster.
 """
 
 
@@ -106,8 +107,8 @@ def costs() -> str:
 def by_routes() -> str:
     """What routes a second need."""
     text = "\n## Routes a second\n\n"
-    text += f"Cores are planned to be {BUSY:.0%} busy; a web node has {PER_NODE} cores for as many web processes "
-    text += f"(`WEB_WORKERS={PER_NODE}`).\nEvery decision is kept, for {DAYS} days.\n\n"
+    text += f"This plans cores to be {BUSY:.0%} busy. A web node has {PER_NODE} cores for as many web processes "
+    text += f"(`WEB_WORKERS={PER_NODE}`).\nEvery decision is stored, for {DAYS} days.\n\n"
     text += _head(
         "routes a second", "sentence encoder", "web processes", "web nodes", "PostgreSQL's cores for decisions",
         "decisions a day", "disk a day", f"disk in {DAYS} days",
@@ -127,7 +128,7 @@ def by_routes() -> str:
 def by_pools() -> str:
     """What pools need."""
     text = "\n## Pools\n\n" + _head(
-        "pools", "memory of a web process", f"of a web node with {PER_NODE}", "training each once a month"
+        "pools", "memory of a web process", f"memory of a web node with {PER_NODE}", "training each once a month"
     )
     for pools in (10, 1_000):
         megabytes = WEB_MB.figure + (pools - 1) * MODEL_MB.figure
@@ -140,8 +141,8 @@ def by_pools() -> str:
 
 def by_decisions() -> str:
     """What kept decisions need."""
-    text = "\n## Kept decisions\n\n"
-    text += _head("decisions", "disk", "as many in 90 days are", "table")
+    text = "\n## Stored decisions\n\n"
+    text += _head("decisions", "disk", "as a rate over 90 days", "table")
     for power in (6, 7, 8, 9):
         count = 10**power
         text += _row(

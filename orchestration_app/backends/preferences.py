@@ -40,7 +40,7 @@ PREFERENCE = Option(
         f"be one of {', '.join(PRESETS)}, or weights of quality, cost and latency, none negative, not all 0",
         parse,
     ),
-    "In pools that have backends, what those of the chosen agents should be: best, balanced, cheapest or fastest, or weights of "
+    "In pools that have backends, which backends the chosen agents get: best, balanced, cheapest or fastest, or by weights of "
     "quality, cost and latency. Without it the pool's own preference counts.",
 )
 

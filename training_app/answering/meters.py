@@ -43,24 +43,26 @@ LABELS = {
     "state": "of a query: `unlabeled`, `draft`, `labeled`, `disagreement`, `gold`; of a connection: PostgreSQL's own words",
     "status": "of a job, a run or an episode: `queued`, `running`, `done`, `failed`, `cancelled`; of a request: HTTP's number",
     "cluster": "`train` or `default`, the queue of one kind of worker",
-    "route": "the address as a template, `/api/models/<name>/`; `none` where there is none",
-    "method": "`GET`, `POST` and so on; `other` where HTTP has no such method",
+    "route": "the address as a template, `/api/models/<name>/`; `none` if there is none",
+    "method": "`GET`, `POST` and so on; `other` if HTTP has no such method",
     "kind": "of a job: `run`, `import` and so on",
 }
 
 DECISIONS = Meter(
-    "routerweb_decisions", COUNTER, ("pool", "model", "stop_reason"), "answers", "Answers that were written."
+    "routerweb_decisions", COUNTER, ("pool", "model", "stop_reason"), "answers", "Answers that were stored."
 )
 AGENT_DECISIONS = Meter(
     "routerweb_agent_decisions", COUNTER, ("pool", "agent"), "answers", "Answers that named an agent."
 )
-ABSTENTIONS = Meter("routerweb_abstentions", COUNTER, ("pool", "model"), "answers", "Answers that were abstained from.")
+ABSTENTIONS = Meter(
+    "routerweb_abstentions", COUNTER, ("pool", "model"), "answers", "Answers in which the router abstained."
+)
 DROPPED = Meter(
     "routerweb_decisions_dropped",
     COUNTER,
     (),
     "answers",
-    "Answers that were not kept: a full buffer, a killed process.",
+    "Answers that were not stored, because a buffer was full or a process was killed.",
 )
 SECONDS = Meter(
     "routerweb_route_seconds", HISTOGRAM, ("pool",), "seconds", "Time of a route in the router, without HTTP."
@@ -70,7 +72,7 @@ REQUESTS = Meter(
     COUNTER,
     ("route", "method", "status"),
     "requests",
-    "Requests that were answered; status 0 where the client left first.",
+    "Requests that were answered; status 0 if the client left first.",
 )
 REQUEST_SECONDS = Meter(
     "routerweb_request_seconds",
@@ -81,26 +83,26 @@ REQUEST_SECONDS = Meter(
 )
 
 WAITING = Meter(
-    "routerweb_decisions_waiting", GAUGE, (), "answers", "Answers that the process which is asked has not written yet."
+    "routerweb_decisions_waiting", GAUGE, (), "answers", "Answers that the asked process has not stored yet."
 )
-JOBS = Meter("routerweb_jobs_waiting", GAUGE, ("cluster",), "jobs", "Jobs in a queue that no worker has taken.")
+JOBS = Meter("routerweb_jobs_waiting", GAUGE, ("cluster",), "jobs", "Jobs in a queue that no worker has claimed.")
 JOB_ROWS = Meter("routerweb_jobs", GAUGE, ("kind", "status"), "jobs", "Jobs that wait or run, by kind.")
 OLDEST_JOB = Meter(
-    "routerweb_oldest_job_seconds", GAUGE, ("kind",), "seconds", "For how long the oldest job that waits has waited."
+    "routerweb_oldest_job_seconds", GAUGE, ("kind",), "seconds", "How long the oldest waiting job has waited."
 )
 CLUSTER_SILENT = Meter(
     "routerweb_cluster_silent_seconds",
     GAUGE,
     ("cluster",),
     "seconds",
-    "Since when no worker of that kind has done anything; none where one is busy.",
+    "Time since a worker of that kind last did anything; no series while one is busy.",
 )
 DATABASE_UP = Meter(
     "routerweb_database_up",
     GAUGE,
     (),
     "0 or 1",
-    "Whether the database answers; where it does not, what it holds is left out.",
+    "Whether the database answers. If it does not, metrics that come from it are missing.",
 )
 CONNECTIONS = Meter(
     "routerweb_database_connections",
@@ -129,27 +131,29 @@ def reference() -> str:
         [
             "# Metrics",
             "",
-            "What `/metrics` tells Prometheus where `METRICS=1`; [operations](operations.md#metrics) says how it is set up.",
+            "For ops who monitor Routerweb: every metric that `/metrics` offers to Prometheus with `METRICS=1`, and what it means.",
+            "[Operations](operations.md#metrics) says how to set it up.",
             "",
             "This page is made from the code: `python -m training_app.answering.meters > docs/metrics.md`.",
             "",
             "## Counted by the processes of a machine",
             "",
-            "Whichever process is asked adds up those of its machine. With several machines, scrape one address of each, and sum.",
+            "The process that answers adds up the counts of its machine. With several machines, scrape one address of each, and sum.",
             "",
             *_table(COUNTED),
             "",
-            "A histogram is told as `_bucket` (by `le`, seconds), `_sum` and `_count`.",
+            "A histogram has the series `_bucket` (by `le`, seconds), `_sum` and `_count`.",
             "",
-            "## Read when they are asked for",
+            "## Read at each scrape",
             "",
-            f"`{WAITING.shown}` is of the process that is asked; the others stand in the database, so take one machine's, not a sum.",
+            f"`{WAITING.shown}` is a figure of the process that answers. The others come from the database: use those of one",
+            "machine, not a sum.",
             "",
             *_table(read()),
             "",
             "## Labels",
             "",
-            "| label | holds |",
+            "| label | values |",
             "| --- | --- |",
             *(f"| `{name}` | {held} |" for name, held in LABELS.items()),
             "",
@@ -158,7 +162,7 @@ def reference() -> str:
 
 
 def _table(meters: tuple[Meter, ...]) -> list[str]:
-    rows = ["| metric | kind | unit | says |", "| --- | --- | --- | --- |"]
+    rows = ["| metric | kind | unit | meaning |", "| --- | --- | --- | --- |"]
     for one in meters:
         labels = f"{{{', '.join(one.labels)}}}" if one.labels else ""
         rows.append(f"| `{one.shown}{labels}` | {one.kind} | {one.unit} | {one.says} |")

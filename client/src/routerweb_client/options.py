@@ -15,31 +15,31 @@ class BatchOptions(TypedDict, total=False):
     min_agents: int
     # The largest number of agents in the set.
     max_agents: int
-    # Chooses the agents whose score reaches this value, likeliest first, instead of the policy's choice.
+    # Chooses the agents whose score reaches this value, likeliest first, in place of the policy's choice.
     threshold: float
-    # How much better than stopping another agent has to be, instead of the model's own level. A higher value
+    # How much better than stopping another agent has to be, in place of the model's own level. A higher value
     # means fewer agents. The scale is the policy's: a model's page shows the effect.
     operating_point: float
-    # What the agents of the set may cost together, in the pool's currency. The smaller of this and the pool's
-    # own budget counts.
+    # The most that the agents of the set may cost together, in the pool's currency. The smaller of this and
+    # the pool's own budget applies.
     budget: float
-    # The agents of the conversation's last turn, or the id of the decision that chose them. Without it, those
-    # that the last answer in messages names; else the last turn is routed again.
+    # The agents of the conversation's last turn, or the id of the decision that chose them. Without it, the
+    # agents of the last answer in messages; if that names none, the last turn is routed again.
     previous: Sequence[int | str] | str
-    # How much the agents of the last turn are preferred in a conversation. They stay where that is right with
-    # a probability of at least 1 - sticky: at 0.7, the default, of at least 0.3; at 0 what they did does not
-    # count.
+    # How much the agents of the last turn are preferred in a conversation. They stay if that is right with a
+    # probability of at least 1 - sticky: at 0.7, the default, of at least 0.3. At 0 they get no preference.
     sticky: float
     # Names a user or a conversation. While a canary answers a share of the traffic, the same key always gets
-    # the same model. Without a key the query's text decides, of a conversation its first user message.
+    # the same model. Without a key, the query's text decides, or a conversation's first user message.
     sticky_key: str
-    # In pools that have backends, what those of the chosen agents should be: best, balanced, cheapest or
-    # fastest, or weights of quality, cost and latency. Without it the pool's own preference counts.
+    # In pools that have backends, which backends the chosen agents get: best, balanced, cheapest or fastest,
+    # or by weights of quality, cost and latency. Without it the pool's own preference counts.
     preference: str | Mapping[str, float]
 
 
 class RouteOptions(BatchOptions, total=False):
     """What one query may ask for."""
 
-    # Whether the answer explains itself: the steps of the choice and the parts of the text that counted.
+    # Whether the answer explains itself: the steps of the choice and the parts of the text with the most
+    # weight.
     explain: bool
