@@ -102,7 +102,7 @@ def canary_words(draws: int, seed: int) -> str:
     wrong = np.mean([verdicts.canary(rng) for _ in range(draws)])
     said = (
         f"A canary without any difference was called better or worse at one of 50 looks in {100 * wrong:.1f} % of {draws:,} "
-        "simulated ones."
+        "simulated canaries."
     )
     print(said, flush=True)
     return said
@@ -132,11 +132,12 @@ def sample_words(draws: int, seed: int) -> str:
     rng = np.random.default_rng(seed)
     apart = np.array([verdicts.lots_apart(rng) for _ in range(draws)])
     said = (
-        f"Of {verdicts.POOL:,} queries, {100 * verdicts.HARD:.1f} % of them hard, {verdicts.LABELED} are labeled in order of "
-        f"uncertainty with an evaluation share of {100 * verdicts.DRAWN:.0f} %: the share of hard ones in the sample was within two "
-        f"standard errors of the pool's in {100 * np.mean(np.abs(apart[:, 0]) < 2):.1f} % of {draws} pools (95 is to be expected), "
-        f"{apart[:, 0].mean():+.2f} of them off on average; "
-        f"among the other labeled ones it was {100 * apart[:, 1].mean():.0f} points higher."
+        f"In this simulation, {verdicts.LABELED} of {verdicts.POOL:,} queries are labeled in order of uncertainty, with an evaluation "
+        f"share of {100 * verdicts.DRAWN:.0f} %; {100 * verdicts.HARD:.1f} % of the queries are hard. In "
+        f"{100 * np.mean(np.abs(apart[:, 0]) < 2):.1f} % of {draws} pools, the share of hard queries in the evaluation sample was "
+        "within two standard errors of the pool's share (95 is to be expected). On average it was off by "
+        f"{apart[:, 0].mean():+.2f} standard errors. "
+        f"Among the other labeled queries the share was {100 * apart[:, 1].mean():.0f} points higher."
     )
     print(said, flush=True)
     return said
@@ -175,9 +176,9 @@ def main() -> None:
         tables["coverage"], tables["best"] = coverage_table(draws, seed)
     if asked.only == PARTS:
         tables["made"] = (
-            f"{date.today():%d %B %Y}, seed {seed}: {draws:,} draws a cell of the first table, {2 * draws:,} where they are cheap, "
-            f"{5 * draws:,} of the gate's last row, {few:,} of drift and of the next labels; the gate's other rows and the many laws "
-            f"are exact. {time.process_time() - began:.0f} CPU seconds."
+            f"{date.today():%d %B %Y}, seed {seed}: {draws:,} draws per cell of the first table ({2 * draws:,} if draws are cheap), "
+            f"{5 * draws:,} for the gate's last row, {few:,} for drift and for the next labels. The gate's other rows and the many "
+            f"laws are exact. {time.process_time() - began:.0f} CPU seconds."
         )
     if asked.write:
         text = DOCS.read_text("utf-8")
