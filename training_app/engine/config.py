@@ -368,10 +368,10 @@ def reference() -> str:
     page = [
         "# The settings of a run",
         "",
-        "For ops and data scientists who tune a training run: every setting, its default and its meaning. Set them with `--set",
-        "NAME=VALUE` of `manage.py train`, in a YAML file for `--config`, or in `config` of `POST /api/runs/`. Settings that",
-        "you leave out keep their default. The form under *Runs → Train a model* offers two routers, full and fast, and eleven",
-        "settings; if you train a run again, it keeps its other settings.",
+        "For ops and data scientists who tune a training run: every setting, its default and its meaning. Set them with",
+        "`--set NAME=VALUE` of `manage.py train`, in a YAML file for `--config`, or in `config` of `POST /api/runs/`. Settings",
+        "that you leave out keep their default. The form under *Runs → Train a model* offers two routers, full and fast, and",
+        "eleven settings; if you train a run again, it keeps its other settings.",
         "",
         "This page is made from the code: `python -m training_app.engine.config > docs/run-settings.md`.",
     ]
