@@ -1,8 +1,11 @@
 """docs/security.md claims nothing without a test: each claim is a phrase of the page beside the tests that would fail without it."""
 
+import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,6 +148,33 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_a_canary_answers_once_another_person_approves",
     ),
     "nobody can approve their own request with a key": ("test_the_api_asks_and_approves_as_the_keys_makers",),
+    # Decisions and traffic elsewhere
+    "Only ops of a pool export its decisions or decide its proposals": (
+        "test_ops_of_one_pool_export_and_decide_in_it_alone",
+        "test_a_key_of_one_pool_exports_and_decides_in_it_alone",
+    ),
+    "holds no column that is declared to hold words": ("test_without_text_no_column_holds_words",),
+    "A webhook for unsure decisions is signed": (
+        "test_a_decision_that_is_left_to_people_is_sent_signed_with_its_answer",
+    ),
+    "Its delivery stores the decision's id and no word": ("test_the_delivery_stores_the_id_and_no_word",),
+    "what was deleted, erased or is redacted by then is not sent": (
+        "test_what_is_gone_before_it_is_sent_is_not_sent",
+        "test_a_rule_that_redacts_holds_for_what_waits",
+    ),
+    "A proposal stores ids of decisions and hashes of queries": ("test_a_proposal_stores_no_query",),
+    "changes no agent until somebody accepts it": (
+        "test_a_declined_one_does_not_return_for_the_same_queries",
+        "test_the_page",
+    ),
+    "Days that no pool keeps any longer are dropped": (
+        "test_days_that_no_pool_keeps_are_dropped_with_what_was_reported",
+    ),
+    "The clients send key and query to the address that they were given": (
+        "test_clients_follow_no_redirect",
+        "test_the_client_and_its_adapter",
+    ),
+    "The files for n8n and Dify contain no key": ("test_the_files_for_workflow_tools_contain_no_key",),
     # Privacy
     "redact e-mail addresses, phone numbers, cards, IBANs and its own patterns from texts": (
         "test_what_goes_and_what_stays",
@@ -230,6 +260,112 @@ def test_ops_of_all_pools_read_decisions_of_every_pool(client) -> None:
             stop_reason="none", microseconds=1,
         )  # fmt: skip
         assert f"a letter to {slug}" in client.get(f"/p/{slug}/decisions/").content.decode()
+
+
+@pytest.fixture
+def pools_with_traffic(db) -> dict[str, Any]:
+    """For each of two pools the id of an open proposal; each has a decision that names it."""
+    from agents_app.models import Agent, Pool
+    from training_app.models import AgentProposal, Decision
+
+    made = {}
+    for slug in ("support", "other"):
+        pool = Pool.objects.create(slug=slug, name=slug.title(), next_agent_number=1)
+        Agent.objects.create(pool=pool, number=0, code="BI", key="billing", name="Billing")
+        Decision.objects.create(
+            pool=pool,
+            text=f"a letter to {slug}",
+            agents=[],
+            scores={},
+            confidence=1,
+            steps=1,
+            stop_reason="none",
+            microseconds=1,
+        )
+        made[slug] = AgentProposal.objects.create(pool=pool, kind="missing", name="Visas").pk
+    return made
+
+
+def undecided() -> set[str]:
+    """The pools whose proposals are open and that have no agent but theirs."""
+    from agents_app.models import Agent
+    from training_app.models import AgentProposal
+
+    grown = Agent.objects.exclude(name="Billing").values("pool")
+    return set(AgentProposal.objects.filter(state="open").exclude(pool__in=grown).values_list("pool__slug", flat=True))
+
+
+def test_ops_of_one_pool_export_and_decide_in_it_alone(client, pools_with_traffic) -> None:
+    from django.contrib.auth.models import User
+
+    from agents_app.models import Pool, PoolRole
+
+    person = User.objects.create_user("olga")
+    PoolRole.objects.create(user=person, pool=Pool.objects.get(slug="support"), role="ops")
+    client.force_login(person)
+    export = client.get("/p/support/decisions/?format=jsonl")
+    assert b"a letter to support" in b"".join(export)
+    assert client.get("/p/other/decisions/?format=jsonl").status_code in (403, 404)
+    accepting = {"do": "accept", "name": "Visas", "description": "passports"}
+    for slug, proposal in (("other", "other"), ("other", "support"), ("support", "other")):
+        sent = accepting | {"proposal": pools_with_traffic[proposal]}
+        assert client.post(f"/p/{slug}/proposals/", sent).status_code in (403, 404)
+    assert undecided() == {"support", "other"}
+    PoolRole.objects.update(role="reviewer")
+    assert client.get("/p/support/decisions/?format=jsonl").status_code in (403, 404)
+    assert client.post(
+        "/p/support/proposals/", accepting | {"proposal": pools_with_traffic["support"]}
+    ).status_code in (403, 404)
+    assert undecided() == {"support", "other"}
+
+
+def test_a_key_of_one_pool_exports_and_decides_in_it_alone(client, pools_with_traffic) -> None:
+    from agents_app.keys import create_key
+    from agents_app.models import Pool
+
+    support = Pool.objects.get(slug="support")
+    ops, route = ({"Authorization": f"Bearer {create_key(name, [support], [name])[1]}"} for name in ("ops", "route"))
+    export = client.get("/api/decisions/export/?format=jsonl&pool=support", headers=ops)
+    assert b"a letter to support" in b"".join(export)
+    assert client.get("/api/decisions/export/?format=jsonl&pool=other", headers=ops).status_code in (403, 404)
+    assert client.get("/api/decisions/export/?format=jsonl&pool=support", headers=route).status_code == 403
+    for action, body in (("accept", {"name": "Visas"}), ("decline", {}), ("merge", {"into": 0})):
+        for headers, slug, status in ((ops, "other", 404), (route, "support", 403), ({}, "support", 401)):
+            address = f"/api/proposals/{pools_with_traffic[slug]}/{action}/"
+            answer = client.post(address, body, headers=headers, content_type="application/json")
+            assert answer.status_code == status, (action, slug)
+    assert undecided() == {"support", "other"}
+
+
+@pytest.mark.any_database
+def test_clients_follow_no_redirect() -> None:
+    import httpx
+
+    sys.path.insert(0, str(ROOT.parent / "client" / "src"))
+    from routerweb_client import Client, RouterwebError
+
+    asked: list[str] = []
+
+    def elsewhere(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        return httpx.Response(307, headers={"Location": "https://elsewhere.example/api/route/"})
+
+    client = Client("https://ours.example", "rw_key", transport=httpx.MockTransport(elsewhere))
+    with pytest.raises(RouterwebError):
+        client.route("where is it")
+    assert set(asked) == {"ours.example"}
+
+
+@pytest.mark.any_database
+def test_the_files_for_workflow_tools_contain_no_key() -> None:
+    n8n = json.loads((ROOT.parent / "client" / "n8n" / "routerweb.json").read_text("utf-8"))
+    dify = (ROOT.parent / "client" / "dify" / "routerweb.yaml").read_text("utf-8")
+    asking = [node for node in n8n["nodes"] if "/api/" in str(node["parameters"].get("url", ""))]
+    assert len(asking) == 3
+    for node in asking:
+        assert node["parameters"]["authentication"] == "genericCredentialType"
+        assert "credentials" not in node
+    assert not re.search(r"rw_|bearer\s+\w{8}", json.dumps(n8n) + dify, re.I)
 
 
 @pytest.mark.any_database

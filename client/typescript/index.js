@@ -66,7 +66,8 @@ export class Client {
     const signal = AbortSignal.timeout(Math.max(1, end - Date.now()));
     try {
       const { fetch } = this; // a browser's fetch is not called as a method of another object
-      const reply = await fetch(`${this.baseUrl}/api${path}`, { method, headers, body: sent && JSON.stringify(sent), signal });
+      const address = `${this.baseUrl}/api${path}`;
+      const reply = await fetch(address, { method, headers, body: sent && JSON.stringify(sent), signal, redirect: "manual" });
       return { reply: { status: reply.status, headers: reply.headers, text: await reply.text() } };
     } catch (error) {
       return { error };
@@ -75,6 +76,9 @@ export class Client {
 }
 
 function read({ status, text }) {
+  if (status < 200 || (status >= 300 && status < 400)) {
+    throw new Refused(status, { message: "The server leads to another address, which gets nothing: give the client that one." });
+  }
   let content;
   try {
     content = JSON.parse(text);

@@ -46,6 +46,25 @@ test("many queries, an outcome, the agents", async () => {
   assert.equal(seen.at(-1).url, "/api/agents/?pool=support");
 });
 
+test("a redirect gets neither key nor query", async () => {
+  const elsewhere = [];
+  const other = createServer((request, response) => {
+    elsewhere.push(request.url);
+    response.end(JSON.stringify(ANSWER));
+  });
+  await new Promise((done) => other.listen(0, "127.0.0.1", done));
+  try {
+    for (const status of [302, 307, 308]) {
+      replies = [[status, ANSWER, { Location: `http://127.0.0.1:${other.address().port}/api/route/` }]];
+      await assert.rejects(client().route("x"), (error) => error instanceof Refused && error.status === status);
+    }
+    assert.deepEqual(elsewhere, []);
+  } finally {
+    other.closeAllConnections();
+    other.close();
+  }
+});
+
 test("a refusal says why, and is not tried again", async () => {
   replies = [[422, { error: { code: "unknown_field", message: "no such field.", field: "x", hint: "Leave it out." } }]];
   const calls = seen.length;

@@ -79,6 +79,16 @@ def test_a_look_finds_what_is_missing_and_what_overlaps(traffic: Pool) -> None:
     assert AgentProposal.objects.filter(kind=Kind.MISSING).count() == 1, "a look replaces what was open"
 
 
+def test_a_proposal_stores_no_query(traffic: Pool) -> None:
+    proposals.look(traffic)
+    stored = list(AgentProposal.objects.values("agents", "decisions", "keys", "figures"))
+    assert len(stored) > 1
+    assert not [word for word in ("visa", "runs out", "invoice", "parcel") if word in str(stored)]
+    Decision.objects.filter(text__contains="visa").update(text="")  # as erasing does
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    assert "visa" not in f"{proposals.said(missing)} {proposals.words(missing)}"
+
+
 def test_failed_queries_count_and_labeled_ones_do_not(labeled: Pool) -> None:
     for i in range(9):
         made = decide(labeled, f"the garden {i}", [0], 0.95)
