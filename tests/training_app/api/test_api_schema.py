@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import one_of
 from jsonschema import Draft202012Validator
 from schemathesis import GenerationMode
@@ -26,12 +27,15 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from agents_app.keys import create_key
+from datasets_app.models import Query
 from tests import orchestration
 from tests.datasets_app.conftest import add_query, dataset  # noqa: F401
 from tests.thorough import many
 from tests.training_app.conftest import person  # noqa: F401
+from training_app.api import paging
 from training_app.api.schema import CODES, document
 from training_app.api.urls import urlpatterns
+from training_app.models import AgentProposal, Decision
 
 DOCUMENT = json.loads(document())
 OPERATIONS = [
@@ -196,9 +200,39 @@ def sender(pool, model, person, add_query, settings):  # noqa: F811
         signal.connect(close_old_connections)
 
 
+@pytest.fixture
+def there(pool, model) -> dict[str, list[Any]]:
+    """What the parts of addresses and the cursors of lists may name."""
+    fields = {
+        "agents": [0],
+        "scores": {"0": 0.2},
+        "confidence": 0.1,
+        "steps": 1,
+        "stop_reason": "stop",
+        "microseconds": 9,
+    }
+    texts = ("my visa runs out", "where is my passport", "")  # the last was erased
+    decisions = [Decision.objects.create(pool=pool, model=model, text=text, **fields) for text in texts]
+    ids = [str(one.pk) for one in decisions]
+    kinds = AgentProposal.Kind
+    proposals = [
+        AgentProposal.objects.create(
+            pool=pool, kind=kinds.MISSING, name="Visas", decisions=ids, size=3, figures={"count": 3}
+        ),
+        AgentProposal.objects.create(pool=pool, kind=kinds.OVERLAP, agents=[0, 1], figures={"share": 0.3}),
+    ]
+    places = [[ids[0]], ["1"], [decisions[0].at.isoformat(), ids[0]], ["9999-12-31T23:59:59.999999+23:59", ids[0]],
+              ["0001-01-01", ids[0]], ["9" * 30], [""], [], ["1", "1", "1"]]  # fmt: skip
+    nothing = ["W10", "bnVsbA", "eyJhIjoxfQ", "W1tbW1tbW11dXV1dXV0", "=", "é", "W251bGxd", "WyJcdWQ4MDAiXQ"]
+    return {
+        "decision_id": ids, "proposal_id": [one.pk for one in proposals], "name": [model.name], "number": [0, 1, 2],
+        "query_id": [Query.objects.latest("pk").pk], "cursor": [*map(paging.cursor_at, places), *nothing],
+    }  # fmt: skip
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", DOCUMENT["paths"])
-def test_generated_requests_meet_no_fault_and_nothing_undocumented(sender, path) -> None:
+def test_generated_requests_meet_no_fault_and_nothing_undocumented(sender, there, path) -> None:
     secret, api = sender
     schema = schemathesis.openapi.from_wsgi("/api/schema/", api)
     checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -211,11 +245,19 @@ def test_generated_requests_meet_no_fault_and_nothing_undocumented(sender, path)
             max_examples=BUDGET, deadline=None, derandomize="GENERATED_CALLS" not in os.environ, database=None,
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
-        @given(case=one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)))
-        def send(case) -> None:
+        @given(
+            case=one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)),
+            named=st.none() | st.fixed_dictionaries({name: st.sampled_from(values) for name, values in there.items()}),
+        )
+        def send(case, named) -> None:
             nonlocal sent
             sent += 1
-            response = case.call(headers={"Authorization": f"Bearer {secret}"})
+            if named:
+                for sent_parts in (case.path_parameters, case.query):
+                    sent_parts |= {name: value for name, value in named.items() if name in sent_parts}
+            with transaction.atomic():  # the next one finds the pool as this one did
+                response = case.call(headers={"Authorization": f"Bearer {secret}"})
+                transaction.set_rollback(True)
             if response.status_code == 503 and b"no_model" in response.content:
                 return
             case.validate_response(response, checks=checks)
