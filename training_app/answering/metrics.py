@@ -8,6 +8,7 @@ those of its machine. Nothing is loaded, counted or kept where METRICS is off.
 """
 
 import os
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -45,8 +46,17 @@ def folder() -> Path:
     return Path(settings.DATA_DIR) / "metrics"
 
 
-@cache
+#: Threads that count at once make the counters once: prometheus-client refuses a second one of a name.
+_making = threading.Lock()
+
+
 def _counts() -> _Counts:
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> _Counts:
     place = folder()
     place.mkdir(parents=True, exist_ok=True)
     for path in place.glob("*.db"):

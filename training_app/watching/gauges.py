@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models import Count, F, Max, Min
-from django.db.models.functions import Now
+from django.db.models import Case, Count, F, Max, Min, Q, When
+from django.db.models.functions import Coalesce, Now
 from django_q.brokers import get_broker
 
 from agents_app.background_work import jobs
+from agents_app.clusters import signs
 from agents_app.models import ClusterSign, Pool
 from datasets_app.models import Query
 from routerweb import hooks
@@ -42,7 +43,10 @@ class Gauges:
         queries = Query.objects.alive().values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by()
         yield _family(meters.QUERIES, [((_slug(pools, pool), state), n) for pool, state, n in queries])
         runs = Run.objects.values_list("pool", "status").annotate(n=Count("pk")).order_by()
-        yield _family(meters.RUNS, [((_slug(pools, pool), status), n) for pool, status, n in runs])
+        # Nought too: an alert on the first run that fails sees that there were none.
+        counts = {(slug, status): 0 for slug in pools.values() for status in Run.Status.values}
+        counts |= {(_slug(pools, pool), status): n for pool, status, n in runs}
+        yield _family(meters.RUNS, list(counts.items()))
         for gauge in (gauge for added in hooks.gauges() for gauge in added):
             yield _family(gauge.meter, gauge.read(pools))
 
@@ -58,13 +62,16 @@ def _of_jobs() -> Iterator[Any]:
         oldest.append(((kind.name,), waits.total_seconds() if waits else 0.0))
     yield _family(meters.JOB_ROWS, rows)
     yield _family(meters.OLDEST_JOB, oldest)
-    idle = (
-        ClusterSign.objects.order_by()
-        .values_list("queue")
-        .annotate(busy=Max("busy"), silent=Min(Now() - F("executed_at")))
-    )
-    silent = [((queue,), silent.total_seconds() if silent else 0.0) for queue, busy, silent in idle if not busy]
-    yield _family(meters.CLUSTER_SILENT, silent)
+    yield _family(meters.CLUSTER_SILENT, _silent())
+
+
+def _silent() -> list[tuple[tuple[str, ...], float]]:
+    """For each queue without a busy worker, for how long nothing was done. What a guard says of its workers holds while it gives
+    signs."""
+    worked_at = Case(When(busy__gt=0, then="guarded_at"), default=Coalesce("executed_at", "restarted_at"))
+    busy = Count("pk", filter=Q(busy__gt=0, guarded_at__gt=Now() - signs.ALIVE))
+    clusters = ClusterSign.objects.order_by().values_list("queue").annotate(at_work=busy, silent=Min(Now() - worked_at))
+    return [((queue,), silent.total_seconds() if silent else 0.0) for queue, at_work, silent in clusters if not at_work]
 
 
 def _connections() -> list[tuple[tuple[str, ...], float]]:
