@@ -17,20 +17,22 @@ from django.utils import timezone
 from agents_app.models import Agent, Pool
 from datasets_app.labels import talks
 from datasets_app.labels.filling import fill, fill_these, lots, needed, not_filled, settings_of, stored_settings
+from datasets_app.labels.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 
 __all__ = [
     "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "Shares", "assignment_of", "close", "done_today", "effect_of", "fill",
-    "fill_these", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "lots", "may_hold", "needed",
+    "fill_these", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "keep_only", "lots", "may_hold", "needed",
     "not_filled", "offer_skipped", "open_item", "release", "release_idle", "reopen", "resize", "settings_of", "skip", "skipped",
-    "still_open", "stored_settings", "take", "take_these",
+    "still_open", "stored_settings", "take", "take_these", "waiting_for",
 ]  # fmt: skip
 BATCH = 1_000
 #: Items that somebody who takes work puts into the queue on the way, where an import has just come in.
 ON_THE_WAY = 200
 #: Items to come that one person's browser keeps at most, and at least, for when the connection goes.
 MOST_HELD, LEAST_HELD = 40, 3
+EVERYTHING = Narrowing()
 OPEN = Q(taken__lt=F("needed"))
 HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
 
@@ -105,19 +107,19 @@ def close(query_ids: Collection[int]) -> None:
 
 
 def take(
-    pool: Pool, person: User, *, count: int = 1, beside: Collection[int] = (), agent: Agent | None = None
-) -> list[Assignment]:
+    pool: Pool, person: User, *, count: int = 1, beside: Collection[int] = (), agent: Agent | None = None,
+    narrow: Narrowing = EVERYTHING,
+) -> list[Assignment]:  # fmt: skip
     """Up to `count` items for this person: first those that they hold already, then new ones in the queue's order.
 
     `beside`: keys of queries that the person has on screen or is sending; they are not given out again. `agent`: the re-ask
-    queue of that agent instead of the main one. Each item is leased until the idle time has passed without a heartbeat.
+    queue of that agent instead of the main one. `narrow`: what they want to be asked about. Each item is leased until the idle time
+    has passed without a heartbeat.
     """
     settings = stored_settings(pool)
     now = timezone.now()
     release_idle(pool, now)
-    held = Assignment.objects.filter(
-        item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD
-    )
+    held = _wanted(pool, person, agent, narrow)
     mine = list(
         held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count]
     )
@@ -126,7 +128,7 @@ def take(
     if agent is None and len(mine) < count:
         fill(pool, most=ON_THE_WAY, settings=settings)
     while len(mine) < count:
-        lease = _claim_next(settings, person, agent)
+        lease = _claim_next(settings, person, agent, narrow)
         if lease is None and agent is None and not mine and fill(pool, look_back=True, most=ON_THE_WAY):
             continue
         if lease is None:
@@ -135,12 +137,20 @@ def take(
     return mine
 
 
-def held(pool: Pool, person: User, agent: Agent | None = None) -> Assignment | None:
+def _wanted(pool: Pool, person: User, agent: Agent | None, narrow: Narrowing) -> "QuerySet[Assignment]":
+    """What this person holds of what they want to be asked about."""
+    held = Assignment.objects.filter(
+        item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD
+    )
+    if narrow:
+        items = QueueItem.objects.filter(pk__in=held.values("item"))
+        held = held.filter(item__in=narrow.within(items, settings_of(pool)))
+    return held
+
+
+def held(pool: Pool, person: User, agent: Agent | None = None, narrow: Narrowing = EVERYTHING) -> Assignment | None:
     """The item that this person took first of those that they hold now; None where they hold none. Writes nothing."""
-    mine = Assignment.objects.filter(
-        item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD,
-        leased_until__gt=timezone.now(),
-    )  # fmt: skip
+    mine = _wanted(pool, person, agent, narrow).filter(leased_until__gt=timezone.now())
     return mine.select_related("item__query", "item__agent").order_by("pk").first()
 
 
@@ -156,12 +166,28 @@ def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "
     return items.filter(~Exists(own))
 
 
-def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> Assignment | None:
+def waiting_for(pool: Pool, person: User, narrow: Narrowing) -> int:
+    """How many items of what this person wants wait for them: those that they hold, and those next in line (`narrowing.LOOKED_AT`)."""
+    settings = settings_of(pool)
+    fresh = narrow.within(_candidates(settings, person, None), settings)
+    return _wanted(pool, person, None, narrow).count() + fresh.count()
+
+
+def keep_only(pool: Pool, person: User, narrow: Narrowing) -> None:
+    """End this person's leases on what they do not want to be asked about; their drafts stay."""
+    held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=HELD, person=person)
+    kept = _wanted(pool, person, None, narrow).values_list("pk", flat=True)
+    _free(held.exclude(pk__in=list(kept)))
+
+
+def _claim_next(
+    settings: QueueSettings, person: User, agent: Agent | None, narrow: Narrowing = EVERYTHING
+) -> Assignment | None:
     """Lease the first open item that this person has not touched; None when there is none."""
-    candidates = _candidates(settings, person, agent).select_related("query", "agent")
+    candidates = narrow.within(_candidates(settings, person, agent), settings).select_related("query", "agent")
     orders = [candidates.order_by("rank", "id")]
     line = round(settings.evaluation_share * LOTS)
-    if agent is None and line and settings.order != QueueSettings.Order.RANDOM:
+    if agent is None and line and not narrow and settings.order != QueueSettings.Order.RANDOM:
         # What may be evaluated on comes in random order only: an order that chooses would take its hard part first.
         drawn = candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id")
         chosen = candidates.filter(evaluation_lot__gte=line).order_by("rank", "id")

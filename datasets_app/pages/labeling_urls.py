@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from datasets_app.pages import correction_views, own_views, similar_views
+from datasets_app.pages import correction_views, narrowed, own_views, similar_views
 from datasets_app.pages import labeling_views as views
 
 
@@ -26,6 +26,7 @@ urlpatterns = [
     path("p/<slug:slug>/label/mine/<int:label_id>/note/", own_views.label_note, name="label_note"),
     path("p/<slug:slug>/correct/", correction_views.correct, name="correct"),
     *_queue("p/<slug:slug>/label/", "label"),
+    path("p/<slug:slug>/label/narrow/", narrowed.label_narrow, name="label_narrow"),
     path("p/<slug:slug>/label/<int:query_id>/similar/", similar_views.label_similar, name="label_similar"),
     *_queue("p/<slug:slug>/label/agent/<int:number>/", "reask"),
     path("p/<slug:slug>/label/release/<int:person_id>/", views.label_release, name="label_release"),

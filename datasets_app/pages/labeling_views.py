@@ -23,6 +23,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labels import labeling, queue
 from datasets_app.models import Assignment, Query, QueueItem
+from datasets_app.pages import narrowed
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
 from routerweb import hooks
 from routerweb.http import opening, page
@@ -53,14 +54,16 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
     GET is a page that sends that POST."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
+    narrow = narrowed.wanted(request, pool) if agent is None else queue.EVERYTHING
     if request.method == "POST":
-        leases = queue.take(pool, labeler, agent=agent)
+        leases = queue.take(pool, labeler, agent=agent, narrow=narrow)
         if leases:
             labeling.reveal(leases[0])
-            return redirect(address(pool, agent))
+            return redirect(narrowed.address(pool, narrow) if narrow else address(pool, agent))
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
-    lease = queue.held(pool, labeler, agent)
-    if lease is None and progress.left(pool, labeler, agent).yours:
+    lease = queue.held(pool, labeler, agent, narrow)
+    waits = queue.waiting_for(pool, labeler, narrow) if narrow else progress.left(pool, labeler, agent).yours
+    if lease is None and waits:
         return opening(request, _("Label"))
     if lease is None:
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
@@ -96,15 +99,16 @@ def label_next(request: HttpRequest, slug: str, number: int | None = None) -> Ht
     """Take the item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
+    narrow = narrowed.wanted(request, pool) if agent is None else queue.EVERYTHING
     beside = parameters.listed(request.POST.get("beside"))
-    leases = queue.take(pool, labeler, beside=beside, agent=agent)
+    leases = queue.take(pool, labeler, beside=beside, agent=agent, narrow=narrow)
+    waits = {"narrowed": queue.waiting_for(pool, labeler, narrow)} if narrow else {}
     if leases:
         labeling.reveal(leases[0])
-        return JsonResponse(_drawn(request, pool, leases[0]))
-    html = render_to_string(
-        "datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, labeler, agent)}, request
-    )
-    return JsonResponse({"query": None, "html": html, **counts(pool, labeler, agent)})
+        return JsonResponse(_drawn(request, pool, leases[0]) | waits)
+    context = {"pool": pool, "narrow": narrow, **counts(pool, labeler, agent), **nothing(pool, labeler, agent)}
+    html = render_to_string("datasets_app/_label_nothing.html", context, request)
+    return JsonResponse({"query": None, "html": html, **counts(pool, labeler, agent), **waits})
 
 
 @require_GET
@@ -339,6 +343,7 @@ def label_page(
         "may_edit_guidelines": Role.REVIEWER in roles_of(request.user, pool),
         "reasons": SKIP_REASONS,
         "reask": progress.questions(pool, person(request)),
+        **(narrowed.drawn(request, pool) if agent is None else {}),
         **counts(pool, person(request), agent),
         **drawn,
     }

@@ -2,7 +2,7 @@
 import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, suggestion, waitsForOneKey } from "./label_form.js";
 import { listen } from "./label_keys.js";
 import { Marks } from "./label_marks.js";
-import { drawGoal, drawWaiting, fitScreen, listed } from "./label_screen.js";
+import { drawGoal, drawWaiting, fitScreen, foldsAgain, listed } from "./label_screen.js";
 import { Similar } from "./label_similar.js";
 import { Outbox } from "./outbox.js";
 
@@ -213,7 +213,7 @@ async function fetchItem(url, sent = {}) {
 function prefetch() {
   if (ahead.length >= hold || fetching) return fetching;
   const asked = ahead.length;
-  fetching = fetchItem(`${at}next/`, { beside: beside() })
+  fetching = fetchItem(`${at}next/${root.dataset.narrow ?? ""}`, { beside: beside() })
     .then((item) => {
       count(item);
       hold = item.hold ?? hold;
@@ -335,6 +335,7 @@ function conflict(entry, reply) {
 }
 
 function count(reply) {
+  if (reply.narrowed !== undefined) byId("lb-narrowed").textContent = reply.narrowed.toLocaleString(document.documentElement.lang);
   if (reply.today !== undefined) drawGoal(root.dataset.store, words, reply.today);
   if (reply.today !== undefined) byId("lb-today").textContent = reply.today.toLocaleString(document.documentElement.lang);
   if (reply.left !== undefined) byId("lb-left").textContent = reply.left.toLocaleString(document.documentElement.lang);
@@ -443,6 +444,11 @@ const commands = {
   submit, undo, accept, guidelines, history, describe, note, list,
   marks: () => marks.turn(),
   similar: () => similar.open(),
+  narrow: () => {
+    if (!byId("lb-narrow")) return;
+    byId("lb-narrow").open = true;
+    byId("lb-narrow-agent").focus();
+  },
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -503,6 +509,7 @@ setInterval(async () => {
 }, 60000);
 
 fitScreen(root, stage);
+foldsAgain(byId("lb-narrow"));
 if (localStorage.getItem(root.dataset.store + ".list") === "1") list();
 drawGoal(root.dataset.store, words);
 byId("lb-goal").addEventListener("change", () => {

@@ -4,7 +4,7 @@
 import { shown } from "./label_form.js";
 
 const DEFAULTS = {
-  submit: "Enter", accept: "KeyA", unsure: "KeyU", skip: "KeyS", undo: "KeyZ", note: "KeyN", describe: "KeyD", guidelines: "KeyG", history: "KeyH", list: "KeyL", marks: "Quote", similar: "Equal",
+  submit: "Enter", accept: "KeyA", unsure: "KeyU", skip: "KeyS", undo: "KeyZ", note: "KeyN", describe: "KeyD", guidelines: "KeyG", history: "KeyH", list: "KeyL", marks: "Quote", similar: "Equal", narrow: "Comma",
 };
 // What a command may be given: letters, space, enter, and signs that stand on every keyboard.
 const MAY_BE = /^(?:Key[A-Z]|Space|Enter|Backspace|Tab|Minus|Equal|Semicolon|Quote|Comma|BracketLeft|BracketRight|Backquote|Backslash|F[1-9])$/;

@@ -8,6 +8,16 @@ export function fitScreen(root, stage) {
   fit();
 }
 
+// A form that a word in the header unfolds: Escape or a press elsewhere folds it again.
+export function foldsAgain(details) {
+  details?.addEventListener("keydown", (event) => {
+    if (event.code !== "Escape") return;
+    details.open = false;
+    details.querySelector("summary").focus();
+  });
+  document.addEventListener("click", (event) => details && !details.contains(event.target) && (details.open = false));
+}
+
 // In plain sight, above the query: how many answers wait for the connection, and how many more queries are here until then.
 export function drawWaiting(note, away, answers, ahead, words) {
   note.hidden = !away;

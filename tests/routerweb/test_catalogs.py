@@ -47,6 +47,7 @@ MODULES = (
     "agents_app/views/second_factor.py",
     "datasets_app/labels/labeling.py",
     "datasets_app/labels/labels.py",
+    "datasets_app/labels/narrowing.py",
     "datasets_app/labels/adjudication.py",
     "datasets_app/pages/labeling_page.py",
     "datasets_app/pages/labeling_views.py",
