@@ -20,7 +20,7 @@ COMMAND = "python -m training_app.api.option_texts"
 def documentation(table: Iterable[Option]) -> str:
     """The table of docs/api.md."""
     rows = [f"| `{option.name}` | {_values(option.value.schema)} | {_row(option)} |" for option in table]
-    return "\n".join([f"{BEGIN}\n", "| option | holds | does |", "| --- | --- | --- |", *rows, f"\n{END}"])
+    return "\n".join([f"{BEGIN}\n", "| option | values | effect |", "| --- | --- | --- |", *rows, f"\n{END}"])
 
 
 def _row(option: Option) -> str:
@@ -55,9 +55,9 @@ def client_types(table: Iterable[Option]) -> str:
     parts = [
         f'"""The options of a request. Made from the server\'s table by `{COMMAND}`: change them there."""\n',
         "from collections.abc import Mapping, Sequence\nfrom typing import TypedDict\n\n",
-        'class BatchOptions(TypedDict, total=False):\n    """What a batch may ask for; it counts for all of its queries."""\n',
+        'class BatchOptions(TypedDict, total=False):\n    """The options of a batch. They apply to all of its queries."""\n',
         *map(_member, for_batches),
-        '\n\nclass RouteOptions(BatchOptions, total=False):\n    """What one query may ask for."""\n',
+        '\n\nclass RouteOptions(BatchOptions, total=False):\n    """The options of one query."""\n',
         *map(_member, alone),
     ]
     return "\n".join(parts)

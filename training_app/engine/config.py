@@ -215,7 +215,7 @@ class Config(Settings):
         "auto",
         "What turns the scores into a set, in recipe: scores. ddqn: the Double DQN; bayes: the set of the highest "
         "expected utility, as if agents were independent; threshold: one threshold for all agents; auto: bayes, unless "
-        "the threshold or the Double DQN is surely ahead on validation. Below 100 validation queries auto learns no "
+        "the threshold or the Double DQN is reliably ahead on validation. Below 100 validation queries auto learns no "
         "Double DQN.",
         choices=("auto", "ddqn", "bayes", "threshold"),
         group="answer",

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 
 class BatchOptions(TypedDict, total=False):
-    """What a batch may ask for; it counts for all of its queries."""
+    """The options of a batch. They apply to all of its queries."""
 
     # Ids or keys of the agents that may be chosen. Without it, all agents may be.
     only: Sequence[int | str]
@@ -38,7 +38,7 @@ class BatchOptions(TypedDict, total=False):
 
 
 class RouteOptions(BatchOptions, total=False):
-    """What one query may ask for."""
+    """The options of one query."""
 
     # Whether the answer explains itself: the steps of the choice and the parts of the text with the most
     # weight.
