@@ -28,7 +28,7 @@ from orchestration_app.episodes.lines import Ways
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.models.kinds import ORCHESTRATOR
 from routerweb import state
-from training_app.answering import live, serving
+from training_app.answering import described, live, serving
 from training_app.answering.answer import NotReady
 from training_app.answering.loaded import LoadedPool, lot
 from training_app.engine.data.examples import Agent
@@ -111,11 +111,11 @@ class Answering:
 @dataclass(frozen=True, slots=True)
 class Orchestra:
     """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
-    with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the active set router's
-    set, each agent once, cheapest first. `ways` are the backends of agents that have any. Beside an active orchestrator,
-    `canary` decides for a share of the tasks, and `shadows` are asked what they would have done. `limits` are what calls may cost in
-    a month (`spending`), `not_ready` what the last check of the pool found wrong (`readiness`), by agent, `explored` the share of
-    one-shot episodes with one agent more or less."""
+    with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the set of the active set
+    router, or of the descriptions where none was promoted yet, each agent once, cheapest first. `ways` are the backends of agents that
+    have any. Beside an active orchestrator, `canary` decides for a share of the tasks, and `shadows` are asked what they would have
+    done. `limits` are what calls may cost in a month (`spending`), `not_ready` what the last check of the pool found wrong
+    (`readiness`), by agent, `explored` the share of one-shot episodes with one agent more or less."""
 
     pool: LoadedPool
     decider: Decider | None
@@ -219,7 +219,7 @@ def _deciders(pool: LoadedPool) -> Orchestra:
     if settings.LLM_MODEL:
         specs[composing.LANGUAGE_MODEL] = _composer()
     answering = _answering(pool.pk, frozenset(specs))
-    one_shot = None if pool.model is None else Decider(OneShot(pool.model.router), ONE_SHOT)
+    one_shot = _one_shot(pool)
     llm = _language_model(pool, one_shot)
     row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
     if row is None:
@@ -235,6 +235,14 @@ def _deciders(pool: LoadedPool) -> Orchestra:
     return Orchestra(
         pool, decider, specs, one_shot=one_shot, ways=ways, llm=llm, canary=canary, shadows=shadows, answering=answering
     )
+
+
+def _one_shot(pool: LoadedPool) -> Decider | None:
+    """The set of the active set router, or of the agents' descriptions where none was promoted yet."""
+    answers = pool if pool.model is not None else described.described(pool)
+    if answers is None or answers.model is None:
+        return None
+    return Decider(OneShot(answers.model.router), ONE_SHOT)
 
 
 def _answering(pool: int, known: frozenset[int]) -> Answering:

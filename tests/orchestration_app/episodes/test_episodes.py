@@ -228,8 +228,11 @@ def test_without_an_orchestrator_the_set_is_called_once_cheapest_first(
     assert app.post("/api/orchestrate/next/", {"task": "the checker"}).json()["agent"] == 2
 
 
-def test_with_neither_orchestrator_nor_router_it_says_what_to_do(crew: Pool, app: Application) -> None:
-    answer = app.post("/api/orchestrate/", TASK)
-    assert answer.status_code == 503
-    assert answer.json()["error"]["code"] == "no_orchestrator"
-    assert "manage.py train" in answer.json()["error"]["hint"]
+def test_before_a_router_is_promoted_the_descriptions_decide(
+    crew: Pool, app: Application, executor: Callable[..., Any]
+) -> None:
+    assert app.post("/api/orchestrate/", TASK).json()["error"]["code"] == "no_executor"
+    for number in range(3):
+        executor(number, script={"do": "say", "text": f"said {number}"})
+    answer = app.post("/api/orchestrate/", {"task": "Billing, please"}).json()
+    assert (answer["status"], answer["policy"], answer["answer"]) == ("done", "one_shot", "said 1")
