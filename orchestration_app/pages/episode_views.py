@@ -39,7 +39,7 @@ ROWS = 25
 DAYS = (1, 7, 30, 90)
 SORTS = {"when": "created_at", "cost": "cost", "steps": "steps", "seconds": "latency"}
 REASONS = {
-    "stop": gettext_lazy("The policy stopped"),
+    "stop": gettext_lazy("No further agent was needed"),
     "max_steps": gettext_lazy("Most steps"),
     "budget": gettext_lazy("Not enough budget for another call"),
     "no_agents": gettext_lazy("Nobody left to call"),

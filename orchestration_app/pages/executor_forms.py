@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from orchestration_app.episodes import scripted
-from orchestration_app.executors import CHOICES, OPTIONS
+from orchestration_app.executors import CHOICES, LEAST_SECRET, OPTIONS
 from orchestration_app.models import AnswerRule, EpisodeLearning, Executor
 
 Kind = Executor.Kind
@@ -27,6 +27,8 @@ ALL = (
     "active", "most_cost", "seconds", "retries", "repeatable", "most_kb", "at_once", "per_minute", "reads_others", "approval",
     "approval_above",
 )  # fmt: skip
+#: Fields of a kind that nearly everybody fills in; the others are folded away.
+FIRST = frozenset({"address", "function", "script", "model", "method", "body", "answer", "secret", "forget"})
 #: Fields of ALL that are drawn as switches, and those about what a call needs before it starts.
 SWITCHES, BEFORE = ("active", "repeatable", "reads_others"), ("approval", "approval_above")
 WITH_SECRET = frozenset({Kind.CHAT, Kind.WEBHOOK, Kind.A2A, Kind.MCP, Kind.RESPONSES, Kind.HTTP})
@@ -200,6 +202,11 @@ class ExecutorForm(forms.ModelForm):
                 if kept
                 else _("Kept encrypted, and never shown again.")
             )
+            if kind == Kind.WEBHOOK and not kept:
+                words = _(
+                    "Every call is signed by it. Choose at least %(least)d characters and give them to the agent's server."
+                )
+                self.fields["secret"].help_text = words % {"least": LEAST_SECRET}
             if not kept or kind == Kind.WEBHOOK:
                 del self.fields["forget"]
         if "script" in self.fields:
@@ -210,9 +217,19 @@ class ExecutorForm(forms.ModelForm):
         """What holds is `executors.save`'s to say, which pages, commands and files share."""
 
     @property
-    def own(self) -> list[Any]:
-        """The fields of the kind, drawn."""
-        return [self[name] for name in (*OWN[self.kind], "secret", "forget") if name in self.fields]
+    def first(self) -> list[Any]:
+        """The fields of the kind that nearly everybody fills in, drawn."""
+        return [self[name] for name in (*OWN[self.kind], "secret", "forget") if name in self.fields and name in FIRST]
+
+    @property
+    def more(self) -> list[Any]:
+        """The other fields of the kind."""
+        return [self[name] for name in OWN[self.kind] if name not in FIRST]
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether something is wrong in a field that is folded away."""
+        return bool(set(self.errors) - FIRST)
 
     @property
     def bounds(self) -> list[Any]:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -35,13 +36,15 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     agents = list(pool.agents.active().select_related("executor"))
     measured = figures.measured(pool)
     rule = AnswerRule.objects.filter(pool=pool).first()
+    rows = readiness.of_pool(pool)
     context = {
         "answers": AnswerRuleForm(pool, instance=rule),
         "learning": LearningForm(instance=EpisodeLearning.objects.filter(pool=pool).first()),
         "judges": bool(settings.LLM_MODEL),
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
-        "readiness": readiness.of_pool(pool),
+        "readiness": rows,
+        "ready": bool(rows) and all(one.state == "ready" for one in rows),
         "limits": spending.shown(pool),
         "keys": pool.api_keys.live().order_by("name"),
         "days": figures.DAYS,
@@ -95,8 +98,9 @@ def executors_check(request: HttpRequest, slug: str) -> HttpResponse:
     if bad:
         messages.warning(request, _("%(ready)d agents answered, %(bad)d did not.") % {"ready": ready, "bad": bad})
     else:
-        messages.success(request, _("%(ready)d agents answered.") % {"ready": ready})
-    return redirect("settings_executors", slug)
+        words = ngettext("%(ready)d agent answered.", "%(ready)d agents answered.", ready)
+        messages.success(request, words % {"ready": ready})
+    return redirect(reverse("settings_executors", args=[slug]) + "#ready-title")
 
 
 @require_role(Role.OPS)
@@ -211,6 +215,10 @@ def _agent(slug: str, number: int) -> Agent:
 def _draw_one(
     request: HttpRequest, agent: Agent, form: ExecutorForm, kind: str, known: Executor | None, **more: Any
 ) -> HttpResponse:
+    if known is not None and "trial" not in more:
+        rows = readiness.of_pool(agent.pool)
+        more["next"] = next((one.agent for one in rows if not hasattr(one.agent, "executor")), None)
+        more["unchecked"] = any(one.state == "unchecked" for one in rows)
     context = {
         "agent": agent, "form": form, "kind": kind, "known": known, "kinds": Executor.Kind.choices,
         "back": reverse("settings_executors", args=(agent.pool.slug,)), **more,

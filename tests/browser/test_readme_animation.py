@@ -17,7 +17,7 @@ from datasets_app.labels import queue
 from datasets_app.models import Dataset
 from datasets_app.queries import adding
 from tests.browser.animation import Film
-from tests.browser.test_first_day import train, work
+from tests.browser.walks.test_first_day import train, work
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "label-train-route.webp"

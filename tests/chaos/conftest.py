@@ -14,7 +14,7 @@ from tests.test_end_to_end import free_port
 def environment_of(folder: Path, migrated_sqlite: Path) -> dict[str, str]:
     """The environment of a fresh installation on the database that the tests run on."""
     values = {
-        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "INTERNAL_HOSTS") if name in os.environ},
         "DATA_DIR": str(folder / "data"),
         "SECRET_KEY": "a-key-of-the-tests-that-kill-0123456789",
         "PLAIN_HTTP": "1",

@@ -10,7 +10,7 @@ import pytest
 from agents_app.models import Pool
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app.models import Episode, Executor
-from tests.orchestration_app.episodes.test_protocols import running
+from tests.applications import running
 from tests.training_app.served import Application, ScriptedRouter, promoted
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -1,17 +1,13 @@
 """Executors of other protocols against the servers that their own projects publish: A2A in both versions, MCP in all its ways,
 responses and plain HTTP."""
 
-import contextlib
 import json
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from django.test import Client
 
 from agents_app.models import AgentSource, Pool
@@ -23,24 +19,9 @@ from orchestration_app.episodes.calls import Failure, Reply
 from orchestration_app.episodes.protocols import a2a, mcp
 from orchestration_app.executors import ExecutorError
 from orchestration_app.models import Executor
+from tests.applications import running
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@contextlib.contextmanager
-def running(make: Callable[[str], Any]) -> Iterator[str]:
-    """The application that `make` makes for its own address, served in a thread."""
-    config = uvicorn.Config(lambda *_given: None, host="127.0.0.1", port=0, log_level="critical")
-    socket = config.bind_socket()
-    address = f"http://127.0.0.1:{socket.getsockname()[1]}"
-    server = uvicorn.Server(uvicorn.Config(make(f"{address}/"), log_level="critical", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield address
-    server.should_exit = True
-    thread.join(20)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app.engine import tool_search
 from orchestration_app.episodes import toolbox
 from orchestration_app.models import Episode, Executor
-from tests.orchestration_app.episodes.test_protocols import running
+from tests.applications import running
 from tests.training_app.served import Application
 
 pytestmark = pytest.mark.django_db(transaction=True)
