@@ -117,8 +117,8 @@ def _fitting(field: "models.Field[Any, Any]", value: Any) -> Any:
     if isinstance(value, str) and field.max_length is not None and isinstance(field, models.CharField):
         fits = value[: field.max_length]
     elif isinstance(value, int) and not isinstance(value, bool):
-        least, most = connection.ops.integer_field_range(field.get_internal_type())
-        fits = min(max(value, value if least is None else least), value if most is None else most)
+        lowest, highest = connection.ops.integer_field_range(field.get_internal_type())
+        fits = min(max(value, value if lowest is None else lowest), value if highest is None else highest)
     if fits != value:
         log.warning("%s.%s: a value does not fit its column and was cut", field.model._meta.db_table, field.column)
     return fits

@@ -26,12 +26,12 @@ class PoolError(Exception):
         self.field = field
 
 
-def free_code(name: str, taken: Iterable[str]) -> str:
+def free_code(name: str, used_codes: Iterable[str]) -> str:
     """Two capital letters or digits that read like `name` and that nobody has: initials first, then letters of its first word.
 
     Raises PoolError when all 1,296 codes are taken.
     """
-    used = set(taken)
+    used = set(used_codes)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().upper()
     words = "".join(c if c in CODE_LETTERS else " " for c in plain).split()
     letters = "".join(words)
@@ -49,9 +49,9 @@ def free_code(name: str, taken: Iterable[str]) -> str:
     raise PoolError(_("Every two-letter code of this pool is taken."), "code")
 
 
-def free_key(name: str, number: int, taken: Iterable[str]) -> str:
+def free_key(name: str, number: int, used_keys: Iterable[str]) -> str:
     """A key that reads like `name` and that nobody has; `agent-NUMBER` where the name has no Latin letter."""
-    used, plain = set(taken), slugify(name)[: MAX_KEY - 5].strip("-_")
+    used, plain = set(used_keys), slugify(name)[: MAX_KEY - 5].strip("-_")
     wanted = plain if any(letter.isalpha() for letter in plain) else f"agent-{number}"
     return next(key for key in (wanted, *(f"{wanted}-{n}" for n in range(2, len(used) + 3))) if key not in used)
 
@@ -67,20 +67,20 @@ def key_of(agent: data.Agent, present: Iterable[Agent]) -> str:
     return agent.key or free_key(agent.name, agent.id, by_key)
 
 
-def usable_code(code: str, taken: Iterable[str]) -> str:
+def usable_code(code: str, used_codes: Iterable[str]) -> str:
     """The code of a file as the pool can use it, "" where it is no code or another agent's."""
     code = code.strip().upper()
-    return code if len(code) == 2 and set(code) <= set(CODE_LETTERS) and code not in taken else ""
+    return code if len(code) == 2 and set(code) <= set(CODE_LETTERS) and code not in used_codes else ""
 
 
-def clean_name(name: str, taken: Iterable[Agent]) -> str:
-    """The name without stray space. Raises PoolError where it is none, too long, or that of one of `taken`."""
+def clean_name(name: str, others: Iterable[Agent]) -> str:
+    """The name without stray space. Raises PoolError where it is none, too long, or that of one of `others`."""
     name = " ".join(name.split())
     if not name:
         raise PoolError(_("The agent has no name."), "name")
     if len(name) > 120:
         raise PoolError(_("The agent's name is longer than 120 characters."), "name")
-    for other in taken:
+    for other in others:
         if other.name.casefold() == name.casefold():
             raise PoolError(
                 _("Agent %(number)s of this pool is called “%(name)s” already.")

@@ -31,7 +31,7 @@ class Probe(NamedTuple):
     """What one look at an address found, in a few words; `ok` is None where it was not asked."""
 
     ok: bool | None
-    said: str
+    message: str
 
 
 def set_url(agent: Agent, url: str, *, actor: Who) -> None:
@@ -110,7 +110,7 @@ def record(check: HealthCheck, probe: Probe) -> bool:
         present = HealthCheck.objects.filter(pk=check.pk, url=check.url).select_related("agent__pool").first()
         if present is None:
             return False  # it was changed while it was asked
-        present.ok, present.said, present.checked_at = probe.ok, probe.said[:200], now
+        present.ok, present.said, present.checked_at = probe.ok, probe.message[:200], now
         if probe.ok is not None:
             present.failures = 0 if probe.ok else present.failures + 1
         present.save(update_fields=("ok", "said", "checked_at", "failures"))

@@ -122,7 +122,7 @@ class Redactor:
                 text = pattern.sub(lambda _match, sign=sign: sign, text)
         return text
 
-    def said(self, text: str) -> str:
+    def conversation(self, text: str) -> str:
         """A query, and what was said before it in its conversation."""
         earlier = before(text)
         if not earlier:

@@ -11,7 +11,7 @@ def check_all() -> int:
     for row, result in zip(rows, health.look([row.health_url for row in rows]) if rows else [], strict=True):
         if result.ok is None:
             continue  # it was not asked, so nothing is known
-        fields = {"healthy": result.ok, "health_said": result.said[:200]}
+        fields = {"healthy": result.ok, "health_said": result.message[:200]}
         Backend.objects.filter(pk=row.pk, health_url=row.health_url).update(**fields)
         changed += result.ok != row.healthy
     return changed

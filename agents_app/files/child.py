@@ -44,10 +44,10 @@ def limit(cpu_seconds: int, memory_bytes: int) -> None:
         if which is None:
             continue
         _soft, hard = resource.getrlimit(which)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
         try:
             # A second between the signal that says why the process ends and the one that says nothing.
-            resource.setrlimit(which, (max(most - 1, 1), most) if name == "RLIMIT_CPU" else (most, most))
+            resource.setrlimit(which, (max(ceiling - 1, 1), ceiling) if name == "RLIMIT_CPU" else (ceiling, ceiling))
         except (ValueError, OSError):  # macOS bounds no address space
             continue
 

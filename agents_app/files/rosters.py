@@ -268,7 +268,7 @@ def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Ag
     if isinstance(server, dict) and isinstance(server.get("title") or server.get("name"), str):
         parts = [
             str(instructions or ""),
-            *(f"{name}: {said}" if said else name for name, said in described[:MAX_PARTS]),
+            *(f"{name}: {description}" if description else name for name, description in described[:MAX_PARTS]),
         ]
         one = {
             "name": str(server.get("title") or server["name"]),
@@ -277,7 +277,10 @@ def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Ag
         }
         return _objects(json.dumps(one))
     return _objects(
-        "\n".join(json.dumps({"name": name[:120], "description": said[:MAX_DESCRIPTION]}) for name, said in described)
+        "\n".join(
+            json.dumps({"name": name[:120], "description": description[:MAX_DESCRIPTION]})
+            for name, description in described
+        )
     )
 
 

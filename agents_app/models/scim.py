@@ -49,13 +49,13 @@ class ScimToken(RotatingSecret):
 class ScimPersonQuerySet(models.QuerySet["ScimPerson"]):
     """Filters of people."""
 
-    def known(self) -> "ScimPersonQuerySet":
+    def not_removed(self) -> "ScimPersonQuerySet":
         """Those that an identity provider has not deleted; who was looked up by an address alone among them."""
         return self.filter(removed_at=None)
 
     def linked(self) -> "ScimPersonQuerySet":
         """Those that an identity provider looks after."""
-        return self.known().exclude(linked_at=None)
+        return self.not_removed().exclude(linked_at=None)
 
 
 class ScimPerson(models.Model):

@@ -17,8 +17,10 @@ MOST_MEMBERS = 20_000
 class Text(serializers.CharField):
     """A text; null is the same as none."""
 
-    def __init__(self, most: int = 150, **options: Any) -> None:
-        super().__init__(max_length=most, **{"required": False, "allow_null": True, "allow_blank": True, **options})
+    def __init__(self, max_length: int = 150, **options: Any) -> None:
+        super().__init__(
+            max_length=max_length, **{"required": False, "allow_null": True, "allow_blank": True, **options}
+        )
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):

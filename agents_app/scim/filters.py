@@ -203,16 +203,16 @@ def matches(tree: Tree, value: Any) -> bool:
     return compared is not None and results is not None and compared(str(results).lower(), str(wanted).lower())
 
 
-def _same(found: Any, wanted: Any) -> bool:
-    return str(found).lower() == str(wanted).lower()
+def _same(value: Any, wanted: Any) -> bool:
+    return str(value).lower() == str(wanted).lower()
 
 
 _COMPARED: dict[str, Callable[[str, str], bool]] = {
-    "co": lambda found, wanted: wanted in found,
+    "co": lambda value, wanted: wanted in value,
     "sw": str.startswith,
     "ew": str.endswith,
-    "gt": lambda found, wanted: found > wanted,
-    "ge": lambda found, wanted: found >= wanted,
-    "lt": lambda found, wanted: found < wanted,
-    "le": lambda found, wanted: found <= wanted,
+    "gt": lambda value, wanted: value > wanted,
+    "ge": lambda value, wanted: value >= wanted,
+    "lt": lambda value, wanted: value < wanted,
+    "le": lambda value, wanted: value <= wanted,
 }

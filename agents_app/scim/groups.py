@@ -145,7 +145,7 @@ def _change(group: ScimGroup, resource: Mapping[str, Any], actor: Actor) -> None
 
 
 def _people(ids: set[UUID]) -> list[ScimPerson]:
-    people = list(ScimPerson.objects.known().filter(uid__in=ids).select_related("user"))
+    people = list(ScimPerson.objects.not_removed().filter(uid__in=ids).select_related("user"))
     if missing := ids - {person.uid for person in people}:
         raise invalid(f"members: there is nobody with the id {min(map(str, missing))} here.")
     return people

@@ -135,7 +135,7 @@ class ScimView(APIView):
             tree = filters.parse(str(text))
             people.look_up(tree)
             if tree[0] == "eq" and tree[1] in ("username", "emails", "emails.value"):
-                rows = ScimPerson.objects.known()
+                rows = ScimPerson.objects.not_removed()
             rows = rows.filter(filters.query(tree, people.COLUMNS)).distinct()
         rows = rows.select_related("user").prefetch_related("groups").order_by("pk")
         return rows, lambda person: people.as_json(person, self.base)
@@ -193,7 +193,7 @@ class PersonView(ScimView):
 
     def person(self, uid: Any) -> ScimPerson:
         """The person of that id. Raises ScimError."""
-        row = ScimPerson.objects.known().select_related("user").filter(uid=uid).first()
+        row = ScimPerson.objects.not_removed().select_related("user").filter(uid=uid).first()
         if row is None:
             raise not_found("person of that id")
         return row

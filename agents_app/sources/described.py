@@ -44,21 +44,21 @@ class Described:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
 
-def line(value: Any, most: int) -> str:
+def line(value: Any, max_length: int) -> str:
     """A text on one line, without what cannot be seen; "" for what is no text."""
-    return " ".join(_plain(value).split())[:most].strip()
+    return " ".join(_plain(value).split())[:max_length].strip()
 
 
-def lines(value: Any, most: int) -> str:
+def lines(value: Any, max_length: int) -> str:
     """The same with its line breaks."""
     kept = (" ".join(one.split()) for one in _plain(value).splitlines())
-    return "\n".join(one for one in kept if one)[:most].strip()
+    return "\n".join(one for one in kept if one)[:max_length].strip()
 
 
-def distinct(values: Iterable[Any], most: int, length: int) -> tuple[str, ...]:
+def distinct(values: Iterable[Any], limit: int, length: int) -> tuple[str, ...]:
     """The first texts of a list, each once."""
     lines = dict.fromkeys(text for value in values if (text := line(value, length)))
-    return tuple(lines)[:most]
+    return tuple(lines)[:limit]
 
 
 def _plain(value: Any) -> str:

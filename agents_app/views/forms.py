@@ -358,8 +358,8 @@ class SourcesForm(forms.Form):
         """The addresses, each once."""
         addresses = list(dict.fromkeys(self.cleaned_data["addresses"].split()))
         if len(addresses) > catalog.MOST_ADDRESSES:
-            most = {"most": catalog.MOST_ADDRESSES}
-            raise forms.ValidationError(_("At most %(most)d addresses at once. The command accepts more.") % most)
+            limit = {"most": catalog.MOST_ADDRESSES}
+            raise forms.ValidationError(_("At most %(most)d addresses at once. The command accepts more.") % limit)
         return addresses
 
     def clean(self) -> dict[str, Any]:

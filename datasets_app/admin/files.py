@@ -125,7 +125,7 @@ class ImportProblemAdmin(HistoryAdmin):
 @admin.register(Snapshot)
 class SnapshotAdmin(HistoryAdmin):
     page = "snapshots"
-    list_display = ("__str__", "rows", "sizes", "short_digest", "note", "author", "taken", "download")
+    list_display = ("__str__", "rows", "sizes", "short_digest", "note", "author", "created", "download")
     list_filter = ("pool",)
     search_fields = ("digest", "note")
     list_select_related = ("pool", "author")
@@ -151,7 +151,7 @@ class SnapshotAdmin(HistoryAdmin):
         return snapshot.digest[:12]
 
     @admin.display(description=_("taken"), ordering="created_at")
-    def taken(self, snapshot: Snapshot) -> SafeString | str:
+    def created(self, snapshot: Snapshot) -> SafeString | str:
         return ago(snapshot.created_at)
 
     @admin.display(description=_("rows"))

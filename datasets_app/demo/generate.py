@@ -249,8 +249,8 @@ def compose(grammar: Grammar, codes: list[str], rng: random.Random) -> str:
     return toned(text, rng.choices(list(TONES), weights=list(TONES.values()))[0], rng)
 
 
-def composed_rows(split: str, count: int, codes: dict[str, int], taken: set[str], rng: random.Random) -> list[Row]:
-    """`count` new rows from the split's own grammar; keys of their texts are added to `taken`.
+def composed_rows(split: str, count: int, codes: dict[str, int], text_keys: set[str], rng: random.Random) -> list[Row]:
+    """`count` new rows from the split's own grammar; keys of their texts are added to `text_keys`.
 
     `codes` maps an agent's code to its id.
     """
@@ -261,8 +261,8 @@ def composed_rows(split: str, count: int, codes: dict[str, int], taken: set[str]
         needed = rng.sample(list(codes), size)
         text = compose(grammar, needed, rng)
         key = same_text_key(text)
-        if key not in taken:
-            taken.add(key)
+        if key not in text_keys:
+            text_keys.add(key)
             row_id = f"{split}-{len(rows) + 1:04d}"
             rows.append(Row(id=row_id, text=text, required_agents=sorted(codes[code] for code in needed)))
     return rows

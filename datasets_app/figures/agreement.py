@@ -113,8 +113,8 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
     def stat(ratio: float) -> float:
         agreeing = -ratio * (2 * by_chance - weight * expected)  # w where all say the same
         apart = agreeing + observed
-        most = float(max((agreeing + weight * distance.max()).max(), apart.max()))
-        return Sample(apart, float(min(agreeing.min(), apart.min())), most).stat(0.0)
+        highest = float(max((agreeing + weight * distance.max()).max(), apart.max()))
+        return Sample(apart, float(min(agreeing.min(), apart.min())), highest).stat(0.0)
 
     def end(far: float) -> float:
         near = 1 - value

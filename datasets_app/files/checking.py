@@ -82,13 +82,13 @@ class Check:
 
 
 def check(
-    stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, limits: Limits = PAGE, most: int = MOST
+    stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, limits: Limits = PAGE, max_rows: int = MOST
 ) -> Check:
     """Read a file as an import would, and store nothing. Raises Unreadable."""
     result, values, roster = Check(), Values(agents, reading.values), Roster(agents)
     unknown: dict[str, list[Any]] = {}
     for one in tables.tasks(reader.records(stream, reading, limits=limits), reading):
-        if result.rows >= most:
+        if result.rows >= max_rows:
             result.whole = False
             break
         result.rows += 1

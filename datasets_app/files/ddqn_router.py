@@ -248,7 +248,7 @@ def cache_key(text: str, model: str, version: str) -> str:
     return hashlib.sha256(f"{text}|{model}|{version}".encode()).hexdigest()
 
 
-def _answers(cache: Path, known: set[int]) -> Iterator[tuple[str, list[int]]]:
+def _answers(cache: Path, agent_ids: set[int]) -> Iterator[tuple[str, list[int]]]:
     """The cache's answers that name agents of the project; other lines are passed over, as ddqn-router does."""
     if cache.stat().st_size > MAX_CACHE:
         raise MoveError(f"{cache} is larger than 256 MB.")
@@ -256,22 +256,22 @@ def _answers(cache: Path, known: set[int]) -> Iterator[tuple[str, list[int]]]:
         for record in reader.records(stream, Reading("objects")):
             entry = {} if isinstance(record, RowError) or isinstance(record[1], list) else record[1]
             named = entry.get("required_agents")
-            if isinstance(named, list) and all(type(one) is int and one in known for one in named):
+            if isinstance(named, list) and all(type(one) is int and one in agent_ids for one in named):
                 yield str(entry.get("cache_key")), named
 
 
 # ---------------------------------------------------------------------------------------------- saying it line by line
 
 
-def report(project: Project, taken: Taken) -> Iterator[str]:
+def report(project: Project, imported: Taken) -> Iterator[str]:
     """A line for each thing beside the files' rows: taken, of another meaning here, or left."""
-    loaded = taken.agents
+    loaded = imported.agents
     yield f"taken    agents: {loaded.created} added, {loaded.updated} changed, {loaded.unchanged} unchanged"
-    if taken.split:
-        counts = ", ".join(f"{count} {name}" for name, count in taken.split.items())
+    if imported.split:
+        counts = ", ".join(f"{count} {name}" for name, count in imported.split.items())
         yield f"taken    dataset: its ratios; groups of like texts: {counts}"
     if project.cache is not None:
-        yield f"taken    {project.cache.name}: answers for {taken.cached} unlabeled texts, as an LLM's, to accept or correct"
+        yield f"taken    {project.cache.name}: answers for {imported.cached} unlabeled texts, as an LLM's, to accept or correct"
     for name in sorted(project.training):
         if name == "seed":
             yield "taken    training.seed, where --train starts a run"

@@ -55,20 +55,20 @@ def unread(names: Mapping[str, str], cells: Cells, values: Values, read: Sequenc
 
 def share_of_labels(cells: Sequence[Any], values: Values) -> float:
     """The share of a column's values that are agents' names, or like them; a number says nothing."""
-    known = filled = 0.0
+    matched = filled = 0.0
     for cell in cells:
         parts = [part for part in values.parts(cell) if isinstance(part, str) and not part.strip().isdecimal()]
         if not parts:
             continue
         filled += 1
-        known += sum(_likeness(part, values) for part in parts) / len(parts)
-    return known / filled if filled else 0.0
+        matched += sum(_likeness(part, values) for part in parts) / len(parts)
+    return matched / filled if filled else 0.0
 
 
 def _likeness(part: str, values: Values) -> float:
     """1 for the name of an agent, a half for what is like one, 0 for a text."""
     try:
-        return 1.0 if values.known(part) else 0.5
+        return 1.0 if values.agents_of(part) else 0.5
     except Unknown:
         return 0.5 if len(part) <= 60 and values.guess(part) is not None else 0.0
 
@@ -113,7 +113,7 @@ def _names_one(name: str, values: Values) -> bool:
     if not part or part.isdecimal():
         return False
     try:
-        values.known(part)
+        values.agents_of(part)
     except Unknown:
         return False
     return True

@@ -48,8 +48,8 @@ class Task:
 def shape_of(records: Iterable[Values]) -> str:
     """The tool whose export these records are, "" for none."""
     some = list(records)[:50]
-    known = {name: is_one for name, (is_one, _read) in (*exports.SHAPES.items(), *SHAPES.items())}
-    return next((name for name, is_one in known.items() if some and any(map(is_one, some))), "")
+    detectors = {name: is_one for name, (is_one, _read) in (*exports.SHAPES.items(), *SHAPES.items())}
+    return next((name for name, is_one in detectors.items() if some and any(map(is_one, some))), "")
 
 
 def task(shape: str, values: Values) -> Task:

@@ -253,7 +253,7 @@ class Reader:
         if row.required is not None:
             spoken.append((Label.Source.IMPORT, self.upload.author, row.required, row.asked, {}, None))
         if isinstance(row, FileRow):
-            for one in row.said:
+            for one in row.answers:
                 author = self.annotators.account(one.by) if one.by else self.upload.author
                 source: str = Label.Source.HUMAN if one.by else Label.Source.IMPORT
                 asked = row.asked if one.asked is None else one.asked
@@ -312,11 +312,11 @@ class Reader:
         asked = self.active if row.asked is None else row.asked
         return Query.State.GOLD if row.required is not None and (asked or row.required) else Query.State.UNLABELED
 
-    def _said_before(self, known: set[int]) -> "dict[Slot, Before]":
+    def _said_before(self, query_ids: set[int]) -> "dict[Slot, Before]":
         """What is said of queries that were there: by an earlier import, by people, by an LLM."""
-        if not known:
+        if not query_ids:
             return {}
-        stored = Label.objects.current().filter(query__in=known, partial=False)
+        stored = Label.objects.current().filter(query__in=query_ids, partial=False)
         sources = (Label.Source.IMPORT, Label.Source.HUMAN, Label.Source.LLM)
         return {
             (label.query_id, label.source, label.author_id if label.source == Label.Source.HUMAN else None): (

@@ -51,7 +51,7 @@ class FileRow(Row):
     """A row with what people and models said of it by name; `remark` says why it has no label where its file seems to give one.
     `turn`: who answered it, from an export of traces."""
 
-    said: tuple[Said, ...] = ()
+    answers: tuple[Said, ...] = ()
     suggested: tuple[Suggested, ...] = ()
     remark: str = ""
     turn: tuple[Turn, str, bool] | None = None
@@ -140,14 +140,14 @@ def understood(answer: Annotation, reading: Reading, values: Values) -> frozense
 
 
 def _about(answer: Annotation, values: Values) -> frozenset[int]:
-    about = [values.known(label) for label in answer.about or ()]
+    about = [values.agents_of(label) for label in answer.about or ()]
     return frozenset[int]().union(*(one for one in about if one is not None))
 
 
 def _suggested(one: Prediction, values: Values) -> Suggested:
     scores = {}
     for label, score in one.scores.items():
-        for agent in values.known(label) or ():
+        for agent in values.agents_of(label) or ():
             scores[agent] = max(0.0, min(1.0, score if score <= 1 else score / 100))
     return Suggested(one.source, values.of(one.labels) or frozenset(), scores)
 
@@ -298,14 +298,14 @@ def _name(key: str, names: Sequence[str] | None) -> str:
     return key if names is None else names[int(key)] if int(key) < len(names) else ""
 
 
-def _predictions(listed: Any, taken: Mapping[str, Any]) -> tuple[Prediction, ...]:
+def _predictions(listed: Any, fields: Mapping[str, Any]) -> tuple[Prediction, ...]:
     """What models said: in columns of their own, or under a record's `suggestions`, each with source, agents and scores."""
     predictions = []
-    if taken.get("suggested_agents") not in (None, "", []):
-        score = _number(taken.get("suggestion_score"))
-        labels = taken["suggested_agents"]
+    if fields.get("suggested_agents") not in (None, "", []):
+        score = _number(fields.get("suggestion_score"))
+        labels = fields["suggested_agents"]
         whole = {} if score is None else dict.fromkeys([labels] if isinstance(labels, str) else map(str, labels), score)
-        predictions.append(Prediction(str(taken.get("suggestion_source") or "file"), labels, whole))
+        predictions.append(Prediction(str(fields.get("suggestion_source") or "file"), labels, whole))
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict):
             scores = {

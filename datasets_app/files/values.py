@@ -37,13 +37,13 @@ class Unknown(Exception):
 
 
 class Values:
-    """What the labels of one file mean. `said`: normalised value → agents, [] for none of them, None for "leave its query without a
-    label"."""
+    """What the labels of one file mean. `meanings`: normalised value → agents, [] for none of them, None for "leave its query without
+    a label"."""
 
     def __init__(self, agents: Sequence[Agent], meanings: Mapping[str, list[int] | None]) -> None:
         self._roster = Roster(agents)
         self._agents = agents
-        self._said = {normalise(value): meaning for value, meaning in meanings.items()}
+        self._meanings = {normalise(value): meaning for value, meaning in meanings.items()}
         #: By the letters of its name alone, where no other agent has the same: "front-desk" is Front desk.
         by_letters: dict[str, set[int]] = {}
         for agent in agents:
@@ -51,13 +51,13 @@ class Values:
                 by_letters.setdefault(_letters(name), set()).add(agent.id)
         self._by_letters = {name: min(ids) for name, ids in by_letters.items() if name and len(ids) == 1}
 
-    def known(self, part: Any) -> frozenset[int] | None:
+    def agents_of(self, part: Any) -> frozenset[int] | None:
         """The agents that one value names: none of them for a word of NONE_WORDS, None for a value that leaves its query without a
         label. Raises Unknown."""
         if isinstance(part, str):
             plain = normalise(part)
-            if plain in self._said:
-                meaning = self._said[plain]
+            if plain in self._meanings:
+                meaning = self._meanings[plain]
                 return None if meaning is None else frozenset(meaning)
             if plain in NONE_WORDS and plain not in self._roster.by_name:
                 return frozenset()
@@ -80,7 +80,7 @@ class Values:
         strange: list[str] = []
         for part in value:
             try:
-                sets.append(self.known(part))
+                sets.append(self.agents_of(part))
             except Unknown as error:
                 strange += error.parts
         if strange:
@@ -121,7 +121,7 @@ class Values:
 
     def _knows(self, part: str) -> bool:
         try:
-            self.known(part)
+            self.agents_of(part)
         except Unknown:
             return False
         return True

@@ -54,8 +54,8 @@ def waiting(lease: Assignment) -> list[Alike]:
     likeness |= dict.fromkeys(same.values_list("query", flat=True)[:OFFERED], 1.0)
     likeness.pop(query.pk, None)
     items = _answerable(settings, lease.person).filter(query__in=likeness).select_related("query")
-    found = [Alike(item.query, likeness[item.query_id]) for item in items]
-    return sorted(found, key=lambda one: (-one.likeness, one.query.pk))[:OFFERED]
+    similar = [Alike(item.query, likeness[item.query_id]) for item in items]
+    return sorted(similar, key=lambda one: (-one.likeness, one.query.pk))[:OFFERED]
 
 
 def take(lease: Assignment, query_ids: Collection[int]) -> list[Assignment]:

@@ -36,7 +36,7 @@ ADD, REMOVE, ACCEPT, SEND, DELETE, RESTORE = "add", "remove", "accept", "send", 
 class Preview:
     """What a change would do: how many queries fit, how many of them it changes, how many of those have no label yet."""
 
-    found: int
+    matches: int
     changes: int
     unlabeled: int
     sample: Sequence[Query]
@@ -46,7 +46,7 @@ def preview(queries: "QuerySet[Query]", action: str, agent: Agent | None) -> Pre
     """Count before changing; nothing is written."""
     changes = ACTIONS[action].affected(queries, agent)
     return Preview(
-        found=queries.count(),
+        matches=queries.count(),
         changes=changes.count(),
         unlabeled=changes.filter(gold__isnull=True).count(),
         sample=list(changes.order_by("pk")[:5]),

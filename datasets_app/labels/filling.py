@@ -52,13 +52,13 @@ def fill(
     *,
     everything: bool = False,
     look_back: bool = False,
-    most: int | None = None,
+    limit: int | None = None,
     settings: QueueSettings | None = None,
 ) -> int:
     """Put queries that have no item yet into the queue; returns how many came in.
 
     A query that came with its gold, or as a trace, is not asked about until somebody sends it. Looked at are the queries newer than
-    the last that came in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `most`: about how many
+    the last that came in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `limit`: about how many
     items at most, for somebody who waits; it is 0 while somebody else fills.
     """
     settings = settings or stored_settings(pool)
@@ -67,8 +67,8 @@ def fill(
         return 0
     at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
     count = 0
-    while at < newest and (most is None or count < most):
-        made = _fill_window(settings, at, min(BATCH, BATCH if most is None else most - count), wait=most is None)
+    while at < newest and (limit is None or count < limit):
+        made = _fill_window(settings, at, min(BATCH, BATCH if limit is None else limit - count), wait=limit is None)
         if made is None:
             break
         at, came = made
@@ -115,7 +115,7 @@ def _rows(pool: Pool) -> "QuerySet[Query, Row]":
     return _missing(pool).order_by("pk").values_list("pk", "text_hash", "state", "turn", "group__key")
 
 
-def _fill_window(settings: QueueSettings, after: int, most: int, *, wait: bool) -> tuple[int, int] | None:
+def _fill_window(settings: QueueSettings, after: int, limit: int, *, wait: bool) -> tuple[int, int] | None:
     """Fill from the keys `after` one: (the key up to which all is filled now, how many came in). None: somebody else fills.
 
     The row of the settings is held meanwhile, so that two fillers never make the same items; on SQLite the transaction does that.
@@ -126,9 +126,9 @@ def _fill_window(settings: QueueSettings, after: int, most: int, *, wait: bool) 
         if held is None:
             return None
         newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0  # first: what comes in later is newer
-        window = list(_rows(settings.pool).filter(COMES, pk__gt=after, pk__lte=after + WINDOW)[:most])
+        window = list(_rows(settings.pool).filter(COMES, pk__gt=after, pk__lte=after + WINDOW)[:limit])
         count = _make(held, window) if window else 0
-        last = window[-1][0] if len(window) == most else min(after + WINDOW, newest)
+        last = window[-1][0] if len(window) == limit else min(after + WINDOW, newest)
         QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=last).update(filled_to=last)
         return max(last, after + 1), count
 

@@ -126,7 +126,7 @@ def own_answer(query: Query, person: User) -> frozenset[int] | None:
 
 def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
     """What this person has said of the turns before this one: by the place of a user's message in `messages`, the agents it needs."""
-    messages = before(query.said)
+    messages = before(query.routed_text)
     if not messages:
         return {}
     turns = Query.objects.filter(group=query.group_id, turn__lt=query.turn or 0, erased_at=None, deleted_at=None)
@@ -136,12 +136,12 @@ def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
         of_query.setdefault(label.query_id, []).append(label)
     labels_by_turn = {}
     for own in of_query.values():
-        said = before(own[0].query.said)
+        own_messages = before(own[0].query.routed_text)
         for place, message in enumerate(messages):
             # What an earlier turn had before it is what stands before its message, as far back as both reach.
-            both = min(len(said), place)
+            both = min(len(own_messages), place)
             same = message.role == USER and message.content == own[0].query.text
-            if same and said[len(said) - both :] == messages[place - both : place]:
+            if same and own_messages[len(own_messages) - both :] == messages[place - both : place]:
                 labels_by_turn[place] = voices.answer(own, {}).required
     return labels_by_turn
 

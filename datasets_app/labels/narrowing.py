@@ -98,5 +98,5 @@ class Narrowing:
 
 def of(pool: Pool, agent: int | None, kind: str) -> Narrowing:
     """What an address asks for; what the pool does not have is left out."""
-    found = pool.agents.active().filter(number=agent).first() if agent is not None else None
-    return Narrowing(found, kind if kind in KINDS else "")
+    chosen_agent = pool.agents.active().filter(number=agent).first() if agent is not None else None
+    return Narrowing(chosen_agent, kind if kind in KINDS else "")

@@ -126,10 +126,10 @@ def take(
     if mine:
         held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
     if agent is None and len(mine) < count:
-        fill(pool, most=ON_THE_WAY, settings=settings)
+        fill(pool, limit=ON_THE_WAY, settings=settings)
     while len(mine) < count:
         lease = _claim_next(settings, person, agent, narrow)
-        if lease is None and agent is None and not mine and fill(pool, look_back=True, most=ON_THE_WAY):
+        if lease is None and agent is None and not mine and fill(pool, look_back=True, limit=ON_THE_WAY):
             continue
         if lease is None:
             break

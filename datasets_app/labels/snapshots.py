@@ -183,15 +183,15 @@ def examples(snapshot: Snapshot) -> Iterator[Example]:
             )
 
 
-def unlabeled(pool: Pool, before: datetime, most: int) -> list[str]:
-    """The newest texts, at most `most`, that the pool had `before` and that nobody has labeled since. Those in a group of
+def unlabeled(pool: Pool, before: datetime, limit: int) -> list[str]:
+    """The newest texts, at most `limit`, that the pool had `before` and that nobody has labeled since. Those in a group of
     validation or test are left out. They are no part of a snapshot: a student may learn from them, and nothing is judged by them."""
     queries = (
         Query.objects.of(pool)
         .filter(state=Query.State.UNLABELED, created_at__lte=before, erased_at=None)
         .exclude(group__split__in=("val", "test"))
     )
-    return [from_json(*columns) for columns in queries.order_by("-pk").values_list("text", "messages")[:most]]
+    return [from_json(*columns) for columns in queries.order_by("-pk").values_list("text", "messages")[:limit]]
 
 
 def rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
@@ -270,7 +270,7 @@ def erase_all(
     for query in chosen:
         if query.pk not in doomed:
             same = Query.objects.filter(of_the_same(query), erased_at=None).select_related("dataset")
-            doomed |= {one.pk: ErasedQuery(one.pk, one.dataset.pool_id, one.said) for one in same}
+            doomed |= {one.pk: ErasedQuery(one.pk, one.dataset.pool_id, one.routed_text) for one in same}
             tick()
     if not doomed:
         return []
@@ -293,7 +293,7 @@ def _erase_alike(query: Query, actor: User | None) -> list[ErasedQuery]:
         locked = list(same.select_for_update(of=("self",), no_key=True).select_related("dataset__pool"))
         if not any(one.pk == query.pk for one in locked):
             return []
-        erased = [ErasedQuery(one.pk, one.dataset.pool_id, one.said) for one in locked]
+        erased = [ErasedQuery(one.pk, one.dataset.pool_id, one.routed_text) for one in locked]
         for one in erased:
             hooks.query_erased(one)
         Label.objects.filter(query__in=[one.pk for one in locked]).update(reason="")
@@ -334,7 +334,9 @@ def of_the_same(query: Query) -> Q:
     if query.messages:
         others = Query.objects.filter(group=query.group_id, erased_at=None).exclude(pk=query.pk)
         turns = others.values_list("pk", "text", "messages").iterator(chunk_size=BATCH)
-        same |= Q(pk__in=[pk for pk, text, before in turns if of_one_conversation(query.said, from_json(text, before))])
+        same |= Q(
+            pk__in=[pk for pk, text, before in turns if of_one_conversation(query.routed_text, from_json(text, before))]
+        )
     return same
 
 

@@ -114,7 +114,7 @@ def decide(heard: Heard, merged: Merges) -> dict[int, dict[Voice, Said]]:
 
 def _highest(of: Mapping[Voice, Said]) -> dict[Voice, Said]:
     top = min(rank for rank, _who in of)
-    return {voice: said for voice, said in of.items() if voice[0] == top}
+    return {voice: opinion for voice, opinion in of.items() if voice[0] == top}
 
 
 def _resolved(
@@ -126,12 +126,12 @@ def _resolved(
     for child, step in came_from.get(agent, ()):
         if child in above:
             continue
-        for voice, said in _resolved(child, heard, came_from, above | {agent}).items():
-            if said.needed and not _answered(own.get(voice), said, step):
-                arriving[voice].append(said)
-    for voice, said in own.items():
-        if said.needed or voice not in arriving:
-            arriving[voice].append(said)
+        for voice, opinion in _resolved(child, heard, came_from, above | {agent}).items():
+            if opinion.needed and not _answered(own.get(voice), opinion, step):
+                arriving[voice].append(opinion)
+    for voice, opinion in own.items():
+        if opinion.needed or voice not in arriving:
+            arriving[voice].append(opinion)
     if not arriving:
         return {}
     return _highest({voice: max(several, key=lambda one: one.label) for voice, several in arriving.items()})
@@ -147,7 +147,7 @@ def _answered(own: Said | None, earlier: Said, step: Merge) -> bool:
 def answers(labels: Iterable[Statement], merged: Merges) -> dict[int, bool]:
     """Agent id → needed or not, as the labels of one voice have it once merged agents are resolved; absent: not asked."""
     heard = decide(listen(labels, llm=True, unsure=True), merged)
-    return {agent: said.needed for agent, of in heard.items() for said in of.values()}
+    return {agent: opinion.needed for agent, of in heard.items() for opinion in of.values()}
 
 
 class VoiceSets(NamedTuple):
@@ -159,8 +159,10 @@ class VoiceSets(NamedTuple):
 
 def answer(labels: Iterable[Statement], merged: Merges) -> VoiceSets:
     """`answers` as two sets."""
-    said = answers(labels, merged)
-    return VoiceSets(frozenset(agent for agent, needed in said.items() if needed), frozenset(said))
+    needed_by_agent = answers(labels, merged)
+    return VoiceSets(
+        frozenset(agent for agent, needed in needed_by_agent.items() if needed), frozenset(needed_by_agent)
+    )
 
 
 def by_person(labels: Iterable[Label]) -> dict[int, list[Label]]:

@@ -254,7 +254,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         "pool": pool,
         "query": shown,
         "badges": query_columns.badges(shown),
-        "chat": chat.earlier(shown.said, list(agents.values())),
+        "chat": chat.earlier(shown.routed_text, list(agents.values())),
         "gold": gold,
         "rows": rows,
         "offers": offers,

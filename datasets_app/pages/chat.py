@@ -13,7 +13,7 @@ WHO = {"user": _("user"), "assistant": _("assistant"), "system": _("system"), "t
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatMessage:
     """One message: `who` in words; `agents` that answered with it, or that a user's turn needs, None where that is not known. `note`
     says what the agents are, for those who hear the page."""
 
@@ -24,9 +24,9 @@ class Said:
     note: Any = ""
 
 
-def said(
+def displayed(
     messages: Sequence[Message], agents: Mapping[int, Any], sets: Mapping[int, Sequence[Any]] | None = None
-) -> list[Said]:
+) -> list[ChatMessage]:
     """The messages to draw. `sets`: by the place of a user's turn, from 0, the agents that it needs."""
     drawn = []
     for place, message in enumerate(messages):
@@ -34,10 +34,10 @@ def said(
         note = _("needs") if answered is not None else ""
         if message.agents:
             answered, note = [agents[n] for n in message.agents if n in agents], _("answered by")
-        drawn.append(Said(message.role, WHO[message.role], message.content, answered, note))
+        drawn.append(ChatMessage(message.role, WHO[message.role], message.content, answered, note))
     return drawn
 
 
-def earlier(query: str, agents: Sequence[Agent], sets: Mapping[int, Sequence[Any]] | None = None) -> list[Said]:
+def earlier(query: str, agents: Sequence[Agent], sets: Mapping[int, Sequence[Any]] | None = None) -> list[ChatMessage]:
     """What was said before a query, to draw; [] for a plain text."""
-    return said(before(query), {agent.number: agent for agent in agents}, sets) if before(query) else []
+    return displayed(before(query), {agent.number: agent for agent in agents}, sets) if before(query) else []

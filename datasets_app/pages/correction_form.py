@@ -62,7 +62,7 @@ class CorrectionForm:
         return ",".join(map(str, sorted(self.right or ())))
 
     @property
-    def said(self) -> str:
+    def saved_message(self) -> str:
         """What the last click did, in words; "" where nothing was saved."""
         if self.label is None:
             return ""

@@ -163,11 +163,11 @@ def _corrected(stored: Reading, corrections: Mapping[str, Any]) -> Reading:
 def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
     """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first, but of further labels
     all."""
-    known, taken = dict(MEANINGS), set()
+    choices, used = dict(MEANINGS), set()
     for place in range(count):
         meaning = asked.get(f"as-{place}", "")
-        if meaning in known and (meaning not in taken or meaning in FURTHER):
-            taken.add(meaning)
+        if meaning in choices and (meaning not in used or meaning in FURTHER):
+            used.add(meaning)
             yield place, meaning
 
 
@@ -197,15 +197,15 @@ def _said(asked: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
     """Normalised value → agents, of those that have been decided; a new agent is made only when the file is read in."""
-    found: dict[str, list[int] | None] = {}
+    decided: dict[str, list[int] | None] = {}
     for value, chosen in _said(asked):
         if chosen == NONE:
-            found[meanings.key_of(value)] = []
+            decided[meanings.key_of(value)] = []
         elif chosen in (LEAVE, NEW):
-            found[meanings.key_of(value)] = None
+            decided[meanings.key_of(value)] = None
         elif chosen.isdecimal():
-            found[meanings.key_of(value)] = [int(chosen)]
-    return found
+            decided[meanings.key_of(value)] = [int(chosen)]
+    return decided
 
 
 def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[Asked]:
@@ -232,13 +232,13 @@ def _begin(
     request: HttpRequest, upload: Import, reading: Reading, values: list[Asked], form: ColumnsForm
 ) -> HttpResponse:
     """Read the file in as it was said. Raises PoolError for an agent that cannot be made."""
-    actor, said = person(request), dict(_said(request.POST))
+    actor, choices = person(request), dict(_said(request.POST))
     decided = _chosen(request.POST)
-    for value, chosen in said.items():
+    for value, chosen in choices.items():
         if chosen == NEW and Role.OPS in roles_of(request.user, upload.dataset.pool_id):
             decided[meanings.key_of(value)] = [meanings.make_agent(upload, value, actor)]
     meanings.remember(upload, decided)
-    left = {meanings.key_of(one.value): None for one in values if not said.get(one.value)}
+    left = {meanings.key_of(one.value): None for one in values if not choices.get(one.value)}
     reading = replace(reading, values={**reading.values, **left, **decided})
     imports.begin(upload, reading, form.cleaned_data.get("split", "") if form.is_valid() else "")
     return redirect("import_detail", upload.dataset.pool.slug, upload.pk)

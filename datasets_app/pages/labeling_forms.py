@@ -84,16 +84,16 @@ class PrelabelForm(forms.ModelForm):
         for name in self.Meta.fields:
             if last is not None:
                 self.initial.setdefault(name, getattr(last, name))
-        known = llm.connection()
-        self.ready = known.ready
-        if last is None or known.saved:
-            self.initial.update(base_url=known.base_url, model=known.model)
-        if known.saved:
-            self.initial.update(price_in=known.price_in, price_out=known.price_out)
+        connection = llm.connection()
+        self.ready = connection.ready
+        if last is None or connection.saved:
+            self.initial.update(base_url=connection.base_url, model=connection.model)
+        if connection.saved:
+            self.initial.update(price_in=connection.price_in, price_out=connection.price_out)
         self.fields["temperature"].widget.attrs |= {"min": 0, "max": 2, "step": "0.1"}
         self.fields["base_url"].help_text = _(
             "Any server with POST /chat/completions. The stored key is sent to %(url)s only."
-        ) % {"url": known.base_url}
+        ) % {"url": connection.base_url}
 
     def main(self) -> list[Any]:
         """The fields that everybody looks at: which queries, and who is asked where no LLM is connected."""

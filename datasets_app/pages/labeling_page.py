@@ -95,7 +95,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "only": only,
         "at": address(lease.item.pool, only),
         "text": underlined(query.text, agents),
-        "chat": chat.earlier(query.said, agents, _own_earlier(query, person, agents)),
+        "chat": chat.earlier(query.routed_text, agents, _own_earlier(query, person, agents)),
         "rows": rows,
         "asked": ",".join(map(str, numbers)),
         "choice": choice,
@@ -112,7 +112,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
 def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[int, list[Agent]]:
     by_number = {agent.number: agent for agent in agents}
     own = labeling.own_earlier(query, person) if query.turn else {}
-    return {place: [by_number[n] for n in sorted(said) if n in by_number] for place, said in own.items()}
+    return {place: [by_number[n] for n in sorted(needed) if n in by_number] for place, needed in own.items()}
 
 
 def _stored(

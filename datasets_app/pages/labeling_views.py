@@ -121,7 +121,7 @@ def label_words(request: HttpRequest, slug: str, query_id: int, number: int | No
     lease = queue.assignment_of(query, person(request), pool, agent)
     if lease is None or lease.blind:
         return JsonResponse({"words": None})
-    by_source = hooks.words_for_agents(pool, query.said)
+    by_source = hooks.words_for_agents(pool, query.routed_text)
     return JsonResponse({"words": {number: marks for words in by_source for number, marks in words.items()}})
 
 
@@ -315,10 +315,10 @@ def query_of(pool: Pool, query_id: int) -> Query:
 
 
 def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
-    known = set(pool.agents.values_list("number", flat=True))
+    own_numbers = set(pool.agents.values_list("number", flat=True))
 
     def numbers(values: Sequence[str]) -> frozenset[int]:
-        return frozenset(parameters.numbers(values)) & known
+        return frozenset(parameters.numbers(values)) & own_numbers
 
     asked = numbers(request.POST.get("asked", "").split(","))
     return labeling.Choice(

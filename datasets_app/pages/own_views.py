@@ -22,15 +22,15 @@ def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     """The person's own labels, newest first; `?q=` searches the queries' texts."""
     pool, who = get_pool(request, slug), person(request)
     search = request.GET.get("q", "").strip()[:200]
-    said = own.labels_of(pool, who, search)
-    shown = paging.part(said, ["-pk"], request.GET, ROWS)
+    labels = own.labels_of(pool, who, search)
+    shown = paging.part(labels, ["-pk"], request.GET, ROWS)
     agents = {agent.number: agent for agent in pool.agents.all()}
     context = {
         "pool": pool,
         "search": search,
         "pace": own.pace(pool, who),
         "part": shown,
-        "rows": [(label, [agents[n] for n in label.required if n in agents]) for label in shown.of(said)],
+        "rows": [(label, [agents[n] for n in label.required if n in agents]) for label in shown.of(labels)],
     }
     crumbs = [(_("Label"), reverse("label", args=[slug]))]
     return page(request, "datasets_app/my_labels.html", context, title=_("My labels"), crumbs=crumbs)

@@ -28,15 +28,15 @@ def label_similar(request: HttpRequest, slug: str, query_id: int, number: int | 
     if lease is None:
         return JsonResponse(_drawn(request, pool, [])) if shared.wants_json(request) else opening(request, _("Label"))
     lease.item.pool, lease.person = pool, person(request)
-    found = [] if "let_go" in request.POST else alike.waiting(lease)
-    if request.method == "POST" and found:
-        taken = {one.item.query_id for one in alike.take(lease, [one.query.pk for one in found])}
-        found = [one for one in found if one.query.pk in taken]
+    similar = [] if "let_go" in request.POST else alike.waiting(lease)
+    if request.method == "POST" and similar:
+        leased = {one.item.query_id for one in alike.take(lease, [one.query.pk for one in similar])}
+        similar = [one for one in similar if one.query.pk in leased]
     if shared.wants_json(request):
-        return JsonResponse(_drawn(request, pool, found))
-    return shared.label_page(request, pool, None, item(lease) | {"similar": found, "similar_shown": True})
+        return JsonResponse(_drawn(request, pool, similar))
+    return shared.label_page(request, pool, None, item(lease) | {"similar": similar, "similar_shown": True})
 
 
-def _drawn(request: HttpRequest, pool: Pool, found: list[alike.Alike]) -> dict[str, object]:
-    html = render_to_string("datasets_app/_label_similar.html", {"pool": pool, "similar": found}, request)
-    return {"count": len(found), "queries": [one.query.pk for one in found], "html": html}
+def _drawn(request: HttpRequest, pool: Pool, similar: list[alike.Alike]) -> dict[str, object]:
+    html = render_to_string("datasets_app/_label_similar.html", {"pool": pool, "similar": similar}, request)
+    return {"count": len(similar), "queries": [one.query.pk for one in similar], "html": html}

@@ -203,16 +203,16 @@ def settled(counted: dict[str, int]) -> int:
     return counted["answered"] + counted["fallback"] + counted["failed"]
 
 
-def key_for(job: PrelabelJob, known: site_llm.Connection | None = None) -> str:
+def key_for(job: PrelabelJob, connection: site_llm.Connection | None = None) -> str:
     """The API key that this job may use: the installation's key goes to the server that it was entered for alone, never to an address
     that somebody typed into a page, nor to another path."""
-    known = known or site_llm.connection()
-    return known.key if _place(known.base_url) == _place(job.base_url) else ""
+    connection = connection or site_llm.connection()
+    return connection.key if _place(connection.base_url) == _place(job.base_url) else ""
 
 
-def _own(url: str, known: site_llm.Connection | None = None) -> guard.Server | None:
+def _own(url: str, connection: site_llm.Connection | None = None) -> guard.Server | None:
     """The server of an address where an admin allowed calls to it in the own network."""
-    own = (known or site_llm.connection()).own_server
+    own = (connection or site_llm.connection()).own_server
     return own if own is not None and own == site_llm.server_of(url) else None
 
 
@@ -227,13 +227,13 @@ def client_for(
     key: str | None = None,
     *,
     seconds: float = CALL_SECONDS,
-    known: site_llm.Connection | None = None,
+    connection: site_llm.Connection | None = None,
     temperature: float | None = 0.0,
     limits: llm.CallLimits | None = None,
 ) -> llm.Client:
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
-    own = _own(job.base_url, known)
+    own = _own(job.base_url, connection)
     try:
         parts = guard.check_url(job.base_url, own=own)
         named = guard.listed(parts.hostname or "", guard.port_of(parts), own)
@@ -241,7 +241,7 @@ def client_for(
         named = False  # and each call is refused
     # A server that the settings name may stand behind the proxy that the environment names.
     transport = None if named and getproxies() else guard.Transport(seconds, own=own)
-    secret = key_for(job, known) if key is None else key
+    secret = key_for(job, connection) if key is None else key
     watch = tracing.completion if settings.TRACES else None
     wire = llm.Wire(transport, tell=named, watch=watch)
     return llm.Client(job.base_url, job.model, secret, temperature=temperature, limits=limits, wire=wire)

@@ -47,7 +47,7 @@ class Reply:
     """What came of one call: suggestions in the questions' order, or the error. `stored` once nothing of it can be lost."""
 
     call: Call
-    found: llm.Suggestions | None = None
+    suggestions: llm.Suggestions | None = None
     error: Exception | None = None
     stored: threading.Event = field(default_factory=threading.Event)
 
@@ -68,7 +68,7 @@ def run(
 
     def client(stop: Callable[[], bool]) -> llm.Client:
         limits = llm.CallLimits(stop=stop)
-        return prelabel.client_for(job, api_key, known=connection, temperature=job.temperature, limits=limits)
+        return prelabel.client_for(job, api_key, connection=connection, temperature=job.temperature, limits=limits)
 
     turn = _Turn(job, client, progress)
     try:
@@ -136,7 +136,7 @@ class _Turn:
             thread.join()
         while not self.replies.empty():
             self.arrived.append(self.replies.get())
-        self.arrived = [reply for reply in self.arrived if reply.found is not None]
+        self.arrived = [reply for reply in self.arrived if reply.suggestions is not None]
         with contextlib.suppress(_Lost):
             self._store()
             self._label_stored()
@@ -221,7 +221,7 @@ class _Turn:
         fatal: Exception | None = None
         for reply in replies:
             questions = reply.call.questions
-            if reply.found is None:
+            if reply.suggestions is None:
                 error = reply.error or llm.LLMError("")
                 if isinstance(error, llm.Stopped):
                     continue
@@ -234,8 +234,8 @@ class _Turn:
                 bad += [(question, error) for question in questions]
                 continue
             self.failures = 0
-            usage += reply.found.usage
-            for question, suggestion in zip(questions, reply.found.items, strict=True):
+            usage += reply.suggestions.usage
+            for question, suggestion in zip(questions, reply.suggestions.items, strict=True):
                 if suggestion.required is not None:
                     good.append((question, suggestion))
                 elif question.key not in self.asked_again:
@@ -301,10 +301,10 @@ class _Turn:
                 self.progress(self.job)
         self.labeled_at = time.monotonic()
 
-    def _write_known(self, known: Known, own: bool) -> None:
+    def _write_known(self, answers: Known, own: bool) -> None:
         with transaction.atomic():
-            self._label(known, cached=not own)
-            self._mark([question for question, _answer in known], ItemStatus.ANSWERED if own else ItemStatus.CACHED)
+            self._label(answers, cached=not own)
+            self._mark([question for question, _answer in answers], ItemStatus.ANSWERED if own else ItemStatus.CACHED)
 
     def _label(self, answered: Sequence[tuple[Question, LlmAnswer]], cached: bool = False) -> None:
         asked = [agent.id for agent in self.agents]

@@ -69,7 +69,7 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
         texts = [
             replace(
                 new,
-                text=redactor.said(new.text),
+                text=redactor.conversation(new.text),
                 values=query_columns.redacted(new.values, redactor.text),
                 extra=redactor.value(new.extra),
             )

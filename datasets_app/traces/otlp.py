@@ -25,7 +25,7 @@ class TooLarge(ValueError):
     """A body that is larger unpacked than is taken."""
 
 
-def unpacked(raw: bytes, encoding: str, most: int) -> bytes:
+def unpacked(raw: bytes, encoding: str, max_bytes: int) -> bytes:
     """The body as it was before its sender compressed it. Raises Unreadable and TooLarge."""
     if encoding in ("", "identity"):
         return raw
@@ -33,10 +33,10 @@ def unpacked(raw: bytes, encoding: str, most: int) -> bytes:
         raise Unreadable(f"Content-Encoding {encoding[:40]} is not known: send gzip, deflate or none.")
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        body = unpacker.decompress(raw, most + 1)
+        body = unpacker.decompress(raw, max_bytes + 1)
     except zlib.error as error:
         raise Unreadable(f"The body is not {encoding}: {error}.") from None
-    if len(body) > most:
+    if len(body) > max_bytes:
         raise TooLarge
     if not unpacker.eof:
         raise Unreadable(f"The body of {encoding} breaks off.")

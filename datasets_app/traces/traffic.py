@@ -75,7 +75,7 @@ def read(pool: Pool) -> Traffic:
     whole: set[str] = set()
     for at, agents, names, success, _conversation, source, length in rows:
         hours[timezone.localtime(at).hour] += 1
-        lengths[next((str(label) for most, label in LENGTHS if length <= most), str(LONGER))] += 1
+        lengths[next((str(label) for max_length, label in LENGTHS if length <= max_length), str(LONGER))] += 1
         sources[source.partition(" · ")[0]] += 1
         for number in [one for one in agents if one in by_number] or [None]:
             one = answering.setdefault(number, Answering(by_number[number] if number is not None else None))

@@ -44,7 +44,7 @@ def test_only_the_chosen_kinds_and_own_patterns() -> None:
 
 def test_a_conversation_is_redacted_turn_by_turn() -> None:
     turn = Turn("it is a@b.example", [Message("user", "call +49 30 901820", (2,))], 3, "a@b.example?")
-    stored = ALL.said(turn)
+    stored = ALL.conversation(turn)
     assert str(stored) == "it is [e-mail]"
     assert before(stored) == (Message("user", "call [phone]", (2,)),)
     assert (stored.left_out, stored.opening) == (3, "[e-mail]?")  # type: ignore[attr-defined]

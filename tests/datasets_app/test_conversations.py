@@ -51,8 +51,8 @@ class TestFiles:
         found = turns(dataset.pool)
         assert [one.text for one in found] == [f"ana asks for thing number {n}" for n in range(3)]
         assert [one.turn for one in found] == [0, 2, 4]
-        assert [len(before(one.said)) for one in found] == [0, 2, 4]
-        assert before(found[1].said)[1] == Message("assistant", "answer 0 to ana", (1,))
+        assert [len(before(one.routed_text)) for one in found] == [0, 2, 4]
+        assert before(found[1].routed_text)[1] == Message("assistant", "answer 0 to ana", (1,))
         assert len({one.group_id for one in found}) == 1
 
     @pytest.mark.parametrize("format", ["jsonl", "csv"])
@@ -63,7 +63,7 @@ class TestFiles:
         again = Dataset.objects.create(pool=dataset.pool, name="Again")
         imports.read_file(again, io.BytesIO(content), format)
         first, second = (
-            [(one.said, one.external_id, one.conversation, one.extra) for one in which.queries.order_by("pk")]
+            [(one.routed_text, one.external_id, one.conversation, one.extra) for one in which.queries.order_by("pk")]
             for which in (dataset, again)
         )
         assert first == second
@@ -102,12 +102,12 @@ class TestSnapshots:
         read(dataset, [row | {"required_agents": [1]} for row in talk("ana", agents=[2])])
         snapshot = snapshots.take(dataset.pool)
         examples = list(snapshots.examples(snapshot))
-        assert [example.text for example in examples] == [one.said for one in turns(dataset.pool)]
+        assert [example.text for example in examples] == [one.routed_text for one in turns(dataset.pool)]
         assert {example.group for example in examples} == {"ana"}
         assert snapshots.verify(snapshot)
         again = Dataset.objects.create(pool=dataset.pool, name="Again")
         imports.read_file(again, io.BytesIO(b"".join(snapshots.jsonl(snapshot))), "jsonl")
-        assert [one.said for one in again.queries.order_by("pk")] == [example.text for example in examples]
+        assert [one.routed_text for one in again.queries.order_by("pk")] == [example.text for example in examples]
 
     def test_of_texts_hash_as_before_there_were_conversations(self) -> None:
         row: Row = {"id": "1", "text": "hello", "required": [1], "asked": [0, 1], "split": "train"}
@@ -128,7 +128,7 @@ class TestErasing:
         gone = Query.objects.exclude(erased_at=None)
         assert {(one.text, one.messages, one.conversation) for one in gone} == {("", None, "")}
         kept = [example.text for example in snapshots.examples(snapshot)]
-        assert kept == [one.said for one in left.order_by("pk")]
+        assert kept == [one.routed_text for one in left.order_by("pk")]
         assert snapshots.verify(snapshot)
 
     def test_a_text_goes_from_what_was_said_before_others(self, dataset: Dataset) -> None:
@@ -138,7 +138,7 @@ class TestErasing:
         adding.find_or_add(dataset, new, "test")
         snapshots.erase(Query.objects.get(text="my number is 12345678"))
         assert not any("12345678" in json.dumps(one.messages) for one in Query.objects.all())
-        assert Query.objects.get(text="call me", text_hash=adding.hashes_of(other)[0]).said == other
+        assert Query.objects.get(text="call me", text_hash=adding.hashes_of(other)[0]).routed_text == other
 
 
 @pytest.fixture

@@ -499,15 +499,21 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
     detail, available = kept.detail or {}, frozenset(int(agent) for agent in kept.scores)
     options, rules = RequestOptions.of_decision(detail), Rules.from_config(detail.get("rules") or {})
     if options is None:
-        explanation, limits = router.explain(kept.said, available, rules=rules), router.limits
+        explanation, limits = router.explain(kept.routed_text, available, rules=rules), router.limits
     else:
-        _route, walked = options.walk(router, kept.said, available, explain=True, rules=rules)
+        _route, walked = options.walk(router, kept.routed_text, available, explain=True, rules=rules)
         rules = options.allowed(rules)
         assert walked is not None
         explanation, limits = walked, options.limits(router)
     if (continued := detail.get("continued", {})).get("held"):
         held, _again = router.continued(
-            kept.said, explanation.route, available, last=continued["last"], sticky=1.0, limits=limits, rules=rules
+            kept.routed_text,
+            explanation.route,
+            available,
+            last=continued["last"],
+            sticky=1.0,
+            limits=limits,
+            rules=rules,
         )
         explanation = replace(explanation, route=held)
     if replied := detail.get("replied"):

@@ -211,7 +211,9 @@ def redacted(taken: Sequence[Pending]) -> Sequence[Pending]:
     redactors = privacy.redactors()
     if not redactors:
         return taken
-    return [one._replace(text=redactors[one.pool].said(one.text)) if one.pool in redactors else one for one in taken]
+    return [
+        one._replace(text=redactors[one.pool].conversation(one.text)) if one.pool in redactors else one for one in taken
+    ]
 
 
 def _row(kept: Pending) -> decision_rows.Row:

@@ -35,7 +35,7 @@ def replay(kept: Decision, router: Router, scorer: ColdScorer | None = None) -> 
     if then is not None:
         computed = scorer is not None and scorer.profile == detail["cold"]["profile"]
         if scorer is not None and computed:
-            scores = scorer.scores(kept.said)
+            scores = scorer.scores(kept.routed_text)
             now = replace(
                 scores, cold={agent: p for agent, p in scores.cold.items() if options is None or agent in then.cold}
             )

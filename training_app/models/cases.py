@@ -58,6 +58,6 @@ class MustPassCase(models.Model):
         return self.text if len(self.text) <= 80 else self.text[:79] + "…"
 
     @property
-    def said(self) -> str:
+    def routed_text(self) -> str:
         """The query as it is routed: its text, which knows what was said before it where anything was."""
         return from_json(self.text, self.messages)

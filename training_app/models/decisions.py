@@ -74,7 +74,7 @@ class Decision(models.Model):
         return self.DESCRIPTIONS if self.model is None else self.model.name
 
     @property
-    def said(self) -> str:
+    def routed_text(self) -> str:
         """The query as it was routed: its text, which knows what was said before it where anything was."""
         return from_json(self.text, self.messages)
 

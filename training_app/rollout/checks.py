@@ -98,7 +98,7 @@ def answer(check: CheckedAnswer, required: Collection[int], person: User) -> Non
         taken = CheckedAnswer.objects.filter(pk=check.pk).waiting()
         if not taken.update(required=sorted(required), author=person, checked_at=timezone.now()):
             raise CheckError(_("Somebody has checked this answer meanwhile."))
-        corrections.correct(check.pool, made.said, required, person, seen_at="check")
+        corrections.correct(check.pool, made.routed_text, required, person, seen_at="check")
 
 
 def leave_out(check: CheckedAnswer) -> None:

@@ -164,7 +164,9 @@ def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
         other = whole(turned(walked, agent), agent)
         reach[other] = reach.get(other, 0.0) + share * chance
     reach.setdefault(answered, decision.propensity or 1.0)
-    return _Row(decision.said, answered, own, reach, cold, threshold, frozenset(scores).union(cold.cold), success)
+    return _Row(
+        decision.routed_text, answered, own, reach, cold, threshold, frozenset(scores).union(cold.cold), success
+    )
 
 
 def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]], Any]:
@@ -198,7 +200,7 @@ def _differing_without(candidate: RouterModel, newest: Any, outcomes: int) -> st
     groups: dict[frozenset[int], list[tuple[str, frozenset[int]]]] = defaultdict(list)
     for decision in newest:
         available = frozenset(int(agent) for agent in decision.scores)
-        groups[available].append((decision.said, frozenset(decision.agents) & available))
+        groups[available].append((decision.routed_text, frozenset(decision.agents) & available))
     for available, rows_of in groups.items():
         routes = router.route_batch([text for text, _set in rows_of], available)
         looked += len(rows_of)

@@ -93,7 +93,7 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
     Where the pool has a query of that text it is the one that is asked about; otherwise the text becomes one.
     """
     redactor = privacy.redactor_of(pool.pk)
-    text = redactor.said(text) if redactor else text
+    text = redactor.conversation(text) if redactor else text
     of_text = Query.objects.of(pool).filter(text_hash=text_hash(text)).order_by("pk")
     query_key = of_text.values_list("pk", flat=True).first()
     new = query_key is None

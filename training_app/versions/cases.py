@@ -123,7 +123,7 @@ def add(
         "owner": by.user,
         "owner_name": by.name[:150],
     }
-    digest = text_hash(MustPassCase(text=stored, messages=messages).said)
+    digest = text_hash(MustPassCase(text=stored, messages=messages).routed_text)
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
         present = MustPassCase.objects.filter(pool=pool)
@@ -230,7 +230,7 @@ def _answers(model: RouterModel, cases: Sequence[MustPassCase], in_use: frozense
     kept: Answers = caches["process"].get(key) or {}
     missing = [case for case in cases if case.text_hash not in kept]
     if missing:
-        routes = registry.load_model(model).route_batch([case.said for case in missing], in_use, rules=rules)
+        routes = registry.load_model(model).route_batch([case.routed_text for case in missing], in_use, rules=rules)
         fresh = {
             case.text_hash: (tuple(route.agents), bool(route.abstained))
             for case, route in zip(missing, routes, strict=True)

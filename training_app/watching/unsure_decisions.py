@@ -94,7 +94,7 @@ def message(delivery: AlarmDelivery) -> str:
         return ""
     redactor = privacy.redactor_of(pool.pk)
     if redactor is not None:
-        query = redactor.said(decision.said)
+        query = redactor.conversation(decision.routed_text)
         decision.text, decision.messages = str(query), earlier_as_json(query)
     whole = decision_exports.row_of(decision, None, dict(pool.agents.values_list("number", "key")))
     page = settings.SITE_URL + reverse("decision", args=[pool.slug, decision.pk])

@@ -99,5 +99,5 @@ def test_who_waits_for_a_page_does_not_wait_for_another_filler():
     settings = queue.stored_settings(pool)
     with transaction.atomic():
         QueueSettings.objects.select_for_update().get(pk=settings.pk)
-        assert at_once(1, lambda _n: filling.fill(pool, most=5)) == [0]
-    assert filling.fill(pool, most=5) == 1
+        assert at_once(1, lambda _n: filling.fill(pool, limit=5)) == [0]
+    assert filling.fill(pool, limit=5) == 1

@@ -173,7 +173,7 @@ def gold_of(query):
 def test_adding_one_agent_touches_nothing_else_and_undoes_as_one(pool, plain, known, rita):
     before = {query.pk: gold_of(query) for query in known}
     seen = bulk.preview(browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0))
-    assert (seen.found, seen.changes, seen.unlabeled) == (6, 5, 3)
+    assert (seen.matches, seen.changes, seen.unlabeled) == (6, 5, 3)
     change = bulk.apply(pool, browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0), author=rita)
     assert (change.total, change.changed) == (5, 5)
     assert change.finished_at is not None
@@ -236,7 +236,7 @@ def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, 
     before = wanted_of(pool)
     chosen = browse.search(pool, "").queries
     seen = bulk.preview(chosen, bulk.SEND, None)
-    assert (seen.found, seen.changes) == (6, 3), "0 and 1 are gold, 4 is answered; the others wait already"
+    assert (seen.matches, seen.changes) == (6, 3), "0 and 1 are gold, 4 is answered; the others wait already"
     assert wanted_of(pool) == before, "a look changes nothing"
     html = client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "send"}, follow=True).content.decode()
     assert "3 queries wait for labelers." in html

@@ -148,7 +148,7 @@ def test_each_form_gives_the_same_turns_once(pool, dataset, shape, records, writ
     assert upload.reading["shape"] == shape
     assert (upload.status, upload.rejected) == ("done", 0)
     expected = {messages[-1]["content"]: messages for _name, messages, _turn in talks.turns_in(MADE)}
-    assert {query.text: as_json(query.said) for query in Query.objects.all()} == expected
+    assert {query.text: as_json(query.routed_text) for query in Query.objects.all()} == expected
     numbers = {agent.name: agent.number for agent in pool.agents.all()}
     for name, _messages, turn in talks.turns_in(MADE):
         row = TracedTurn.objects.get(query__text=turn.asked)

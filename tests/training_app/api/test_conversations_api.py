@@ -107,7 +107,7 @@ class TestDecisions:
     def test_keep_the_messages_and_are_replayed_to_the_byte(self, app: Application, model: RouterModel) -> None:
         ask(app)
         decision = kept()
-        assert (decision.text, decision.said) == ("yes please", TURN)
+        assert (decision.text, decision.routed_text) == ("yes please", TURN)
         replay = replays.replay(decision, serving.router_of(decision.model))
         assert replay.identical
         assert list(replay.route.agents) == [0]
@@ -119,10 +119,10 @@ class TestDecisions:
     def test_are_sent_to_labeling_with_their_conversation(self, app: Application, model: RouterModel) -> None:
         ask(app)
         decision = kept()
-        outcomes.send_to_labeling(decision.pool, decision.said, "decision")
+        outcomes.send_to_labeling(decision.pool, decision.routed_text, "decision")
         query = Query.objects.get()
-        assert (query.said, query.turn) == (TURN, 2)
-        outcomes.send_to_labeling(decision.pool, decision.said, "decision")
+        assert (query.routed_text, query.turn) == (TURN, 2)
+        outcomes.send_to_labeling(decision.pool, decision.routed_text, "decision")
         outcomes.send_to_labeling(decision.pool, "yes please", "decision")
         assert Query.objects.count() == 2
 
@@ -198,4 +198,4 @@ class TestThePlayground:
         assert [*line["messages"], {"role": "user", "content": line["text"]}] == [
             {"role": said["role"], "content": said["content"]} for said in TALK
         ]
-        assert before(decision.said)[1].agents == (0,)
+        assert before(decision.routed_text)[1].agents == (0,)

@@ -72,7 +72,7 @@ def body(some: list[Any]) -> bytes:
 
 def stored(pool: Pool) -> dict[str, list[dict[str, Any]]]:
     """Text → messages, of the pool's queries."""
-    return {query.text: as_json(query.said) for query in Query.objects.of(pool)}
+    return {query.text: as_json(query.routed_text) for query in Query.objects.of(pool)}
 
 
 def expected(made: dict[str, list[talks.Exchange]]) -> dict[str, list[dict[str, str]]]:

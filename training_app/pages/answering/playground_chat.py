@@ -40,7 +40,7 @@ def gone_on(messages: Messages, query: str, route: Route, reply: str) -> Message
     return [*messages, {"role": USER, "content": query}, *([answered] if reply.strip() or route.agents else [])]
 
 
-def drawn(pool: LoadedPool, messages: Messages) -> list[chat.Said]:
+def drawn(pool: LoadedPool, messages: Messages) -> list[chat.ChatMessage]:
     """The chat so far, each user turn with the agents of its route. Raises BadConversation, NoModel."""
     if not messages:
         return []
@@ -56,4 +56,4 @@ def drawn(pool: LoadedPool, messages: Messages) -> list[chat.Said]:
     # Whom an answer came from stands beside the turn that it answers.
     told = [Message(message.role, message.content) for message in earlier if message.content.strip()]
     shown = [place for place, message in enumerate(earlier) if message.content.strip()]
-    return chat.said(told, by_id, {new: sets[old] for new, old in enumerate(shown) if old in sets})
+    return chat.displayed(told, by_id, {new: sets[old] for new, old in enumerate(shown) if old in sets})

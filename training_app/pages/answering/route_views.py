@@ -243,7 +243,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
             if number in agents
         ],
         "nearest": nearest.to(decision.pool, decision.text),
-        "chat": chat.earlier(decision.said, list(agents.values())),
+        "chat": chat.earlier(decision.routed_text, list(agents.values())),
     }
     if Role.LABELER in roles_of(request.user, slug) and decision.text and not context["chat"]:
         seen_at = "decision" if outcome is None else "outcome"
@@ -262,7 +262,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
             replayed = replays.replay(decision, router, cold)
             columns = explanations.columns_of(router.agents, loaded)
             context["picture"] = explanations.picture(replayed.explanation, columns)
-            context["marks"] = _marks(router, decision.said)
+            context["marks"] = _marks(router, decision.routed_text)
             context["replayed"] = replayed
     crumbs = [*_crumbs(decision.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
     return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)

@@ -27,7 +27,7 @@ from training_app.rollout import outcomes
 def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """Ask people about the query of a decision."""
     decision = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
-    _send(request, decision.pool, decision.said, "decision")
+    _send(request, decision.pool, decision.routed_text, "decision")
     return redirect("decision", slug, decision_id)
 
 

@@ -132,7 +132,7 @@ def _origin(pool: Pool, asked: Any) -> Origin:
         gold = Gold.objects.filter(query=query).first()
         dispute = asked.get("from") == "dispute"
         return Origin(
-            query.said,
+            query.routed_text,
             frozenset(gold.required) if gold else frozenset(),
             MustPassCase.Source.DISPUTE if dispute else MustPassCase.Source.QUERY,
             reverse("query", args=[pool.slug, query.pk]),
@@ -142,7 +142,7 @@ def _origin(pool: Pool, asked: Any) -> Origin:
         decision = get_object_or_404(rows, pk=_decision_id(asked["decision"]))
         reported = Outcome.objects.filter(decision_id=decision.pk, pool=pool).exists()
         return Origin(
-            decision.said,
+            decision.routed_text,
             frozenset(decision.agents),
             MustPassCase.Source.OUTCOME if reported else MustPassCase.Source.DECISION,
             reverse("decision", args=[pool.slug, decision.pk]),
