@@ -122,7 +122,7 @@ def least_like(waiting: Waiting, count: int) -> list[int]:
 def doubted_and_varied(waiting: Waiting, count: int) -> list[int]:
     """The queue's own order, "uncertain and varied"."""
     doubt = asking_order.expected_loss(waiting.probabilities)
-    return asking_order.varied(waiting.features, doubt, waiting.labeled, most=count)
+    return asking_order.varied(waiting.features, doubt, waiting.labeled, limit=count)
 
 
 ORDERS: dict[str, Callable[[Waiting, int], Sequence[int]]] = {

@@ -129,5 +129,5 @@ def _listed(pool: Pool, rules: Rules, agents: list[Agent]) -> dict[str, Any]:
         "requires": [(of[a], of[b]) for a, b in rules.requires],
         "excludes": [(of[a], of[b]) for a, b in rules.excludes],
         "groups": [(name, [of[a] for a in members]) for name, members in rules.groups],
-        "never": [(of[agent], reason.said(names, _)) for agent, reason in never.items()],
+        "never": [(of[agent], reason.sentence(names, _)) for agent, reason in never.items()],
     }

@@ -148,6 +148,6 @@ def sample(pool: Pool, count: int) -> list[int]:
         if key in doubt:
             doubt[key] = max(doubt[key], FAILED if success is False else NOBODY if not agents else OTHER)
     vectors = asking_order.features(list(texts.values()))
-    order = asking_order.varied(vectors, np.array(list(doubt.values()), np.float64), most=count - len(fair))
+    order = asking_order.varied(vectors, np.array(list(doubt.values()), np.float64), limit=count - len(fair))
     listed = list(texts)
     return fair + [listed[place] for place in order]

@@ -343,7 +343,13 @@ def _finish(
     explored, propensity = None, None
     if on.exploration and explore and (options is None or options.explored):
         drawn = exploring.explore(
-            walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most, permits=permits
+            walked.agents,
+            walked.scores,
+            on.exploration,
+            loaded.chance,
+            min_agents=least,
+            max_agents=most,
+            permits=permits,
         )
         explored, propensity = drawn.agent, drawn.propensity
     cold = None if on.cold is None else on.cold.scores(text)

@@ -100,7 +100,7 @@ def picture(explanation: Explanation, columns: tuple[Column, ...]) -> Picture:
         tuple((by_id[agent], _words(explanation.features.get(agent, []))) for agent in explained),
         tuple(by_id[agent] for agent in route.agents),
         str(RULES[explanation.rule]),
-        tuple((by_id[agent], reason.said(names, gettext)) for agent, reason in explanation.left_out.items()),
+        tuple((by_id[agent], reason.sentence(names, gettext)) for agent, reason in explanation.left_out.items()),
     )
 
 
@@ -145,7 +145,7 @@ def as_json(explanation: Explanation, names: Mapping[int, str]) -> dict[str, Any
         "features": {
             agent: [(part, round(weight, 4)) for part, weight in pairs] for agent, pairs in explanation.features.items()
         },
-        "left_out": {agent: reason.said(names) for agent, reason in explanation.left_out.items()},
+        "left_out": {agent: reason.sentence(names) for agent, reason in explanation.left_out.items()},
     }
 
 

@@ -371,14 +371,14 @@ def parse_suggestions(
     return [suggestions.get(number, missing) for number in range(1, count + 1)]
 
 
-def _suggestion(named: Any, known: set[int], low: int, high: int | None) -> Suggestion:
+def _suggestion(named: Any, agent_ids: set[int], low: int, high: int | None) -> Suggestion:
     if not isinstance(named, list):
         return Suggestion(None, {}, "the agents are not a list")
     confidence: dict[int, float] = {}
     for item in named:
         identifier = item.get("id") if isinstance(item, dict) else item
         sure = item.get("confidence", 1.0) if isinstance(item, dict) else 1.0
-        if isinstance(identifier, bool) or not isinstance(identifier, int) or identifier not in known:
+        if isinstance(identifier, bool) or not isinstance(identifier, int) or identifier not in agent_ids:
             return Suggestion(None, {}, f"names agent {str(identifier)[:40]!r}, which does not exist")
         if isinstance(sure, bool) or not isinstance(sure, int | float) or not 0 <= sure <= 1:
             return Suggestion(None, {}, f"the confidence {str(sure)[:40]!r} is not from 0 to 1")

@@ -46,5 +46,5 @@ def routing_messages(
 
 def _numbered(number: int, text: str) -> dict[str, object]:
     """A query as it is sent; what agents answered is not told, the labels of the turns before are no evidence."""
-    said = [{"role": m.role, "content": m.content} for m in before(text)]
-    return {"query": number, **({"before": said} if said else {}), "text": str(text)}
+    earlier = [{"role": m.role, "content": m.content} for m in before(text)]
+    return {"query": number, **({"before": earlier} if earlier else {}), "text": str(text)}

@@ -27,7 +27,7 @@ def test_a_batch_does_not_ask_the_same_thing_twice() -> None:
     vectors = features(TEXTS)
     assert set(varied(vectors, DOUBT)[:3]) == {0, 3, 4}
     assert varied(vectors, DOUBT, weight=0.0) == [0, 1, 2, 3, 4]
-    assert varied(vectors, DOUBT, most=2) == varied(vectors, DOUBT)[:2]
+    assert varied(vectors, DOUBT, limit=2) == varied(vectors, DOUBT)[:2]
 
 
 def test_what_is_like_the_labeled_comes_late() -> None:

@@ -27,7 +27,7 @@ def test_the_models_limits_hold(agents: tuple[int, ...], least: int, most: int, 
     assert set(chances(agents, SCORES, least, most)) == may
     random = Random(3)
     for _ in range(50):
-        size = len(explore(agents, SCORES, 1.0, random, least=least, most=most).agents)
+        size = len(explore(agents, SCORES, 1.0, random, min_agents=least, max_agents=most).agents)
         assert size >= least
         assert not most or size <= most
 

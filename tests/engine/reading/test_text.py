@@ -137,12 +137,12 @@ def test_grams_are_found_as_in_a_dictionary_in_a_third_of_its_memory() -> None:
     grams = Grams(texts)
     assert list(grams) == texts
     wanted = ["", "ж", texts[7], "none", texts[3_999], texts[0], texts[7]]
-    places, known = grams.found(wanted)
+    places, known = grams.lookup(wanted)
     assert places.tolist() == [7, 3_999, 0, 7]
     assert known.any(axis=1).tolist() == [False, False, True, False, True, True, True]
-    assert Grams([]).found(["a", ""])[0].tolist() == []
-    assert Grams(["a"]).found(["b", "a"])[0].tolist() == [0]
-    assert Grams(["b", "a", "a", "a"]).found(["a", "b"])[0].tolist() == [1, 0]
+    assert Grams([]).lookup(["a", ""])[0].tolist() == []
+    assert Grams(["a"]).lookup(["b", "a"])[0].tolist() == [0]
+    assert Grams(["b", "a", "a", "a"]).lookup(["a", "b"])[0].tolist() == [1, 0]
     held = sys.getsizeof(grams._text) + sum(a.nbytes for a in (grams._ends, grams._places, grams._hashes, grams._first))
     dictionary = {text: place for place, text in enumerate(texts)}
     assert held < (sys.getsizeof(dictionary) + sum(map(sys.getsizeof, texts))) / 3

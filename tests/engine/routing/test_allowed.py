@@ -47,7 +47,9 @@ def test_every_walk_ends_in_an_allowed_set(seed: int) -> None:
 def test_who_is_required_comes_along() -> None:
     allowed = allowed_for(Rules(requires=((10, 12),)), roster([0, 0, 0]))
     values = np.array([2.0, -1.0, -1.0])
-    order, steps, _full = walk(lambda _: (values, 0.0), np.ones(3, np.bool_), allowed, least=0, most=0, margin=0.0)
+    order, steps, _full = walk(
+        lambda _: (values, 0.0), np.ones(3, np.bool_), allowed, min_agents=0, max_agents=0, margin=0.0
+    )
     assert (order, steps) == ([0, 2], 3)
 
 

@@ -70,7 +70,7 @@ def drawn(seed: int) -> tuple[Task, Rules, tuple[Agent, ...]]:
     p = rng.beta(0.6, 0.6, agents)
     costs = rng.uniform(0, 1, agents)
     rules = random_rules(rng, agents)
-    task = Task(GOALS[seed % 4], p, costs / 3, margin=0.0, most=int(rng.choice([0, 0, 2])))
+    task = Task(GOALS[seed % 4], p, costs / 3, margin=0.0, max_agents=int(rng.choice([0, 0, 2])))
     return task, rules, roster(costs)
 
 
@@ -86,7 +86,7 @@ def test_the_rule_is_equal_to_brute_force(block: int) -> None:
         fine = np.array(
             [
                 obeys(rules, {10 + int(a) for a in np.flatnonzero(row)}, cost)
-                and (not task.most or row.sum() <= task.most)
+                and (not task.max_agents or row.sum() <= task.max_agents)
                 for row in sets
             ]
         )
@@ -117,7 +117,7 @@ def test_with_pairs_too(block: int) -> None:
         fine = np.array(
             [
                 obeys(rules, {10 + int(a) for a in np.flatnonzero(row)}, cost)
-                and (not task.most or row.sum() <= task.most)
+                and (not task.max_agents or row.sum() <= task.max_agents)
                 for row in sets
             ]
         )
@@ -148,7 +148,7 @@ def test_agents_beyond_the_list_count_in_what_is_expected() -> None:
 def test_a_smallest_set_gives_way_to_the_rules() -> None:
     agents = roster([1, 1, 1])
     rules = Rules(groups=(("one of us", (10, 11, 12)),))
-    chosen = best_allowed(Task("jaccard", np.array([0.2, 0.3, 0.1]), least=2), allowed_for(rules, agents))
+    chosen = best_allowed(Task("jaccard", np.array([0.2, 0.3, 0.1]), min_agents=2), allowed_for(rules, agents))
     assert chosen == [1]
 
 

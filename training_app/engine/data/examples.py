@@ -155,8 +155,8 @@ def keys_of(text: str) -> tuple[str, str]:
     """(what makes a query unique within a dataset, its `split_key`): for a text its `normalise` and its `group_key`."""
     earlier = before(text)
     if earlier:
-        said = "\n".join([*(f"{m.role} {normalise(m.content)}" for m in earlier), normalise(text)])
-        return f"conversation\n{said}", split_key(text)
+        transcript = "\n".join([*(f"{m.role} {normalise(m.content)}" for m in earlier), normalise(text)])
+        return f"conversation\n{transcript}", split_key(text)
     return _keys(text)
 
 
@@ -181,7 +181,7 @@ def of_one_conversation(one: str, other: str) -> bool:
         return False
     mine, theirs = ([(m["role"], normalise(m["content"])) for m in as_json(text)] for text in (one, other))
     both = min(len(mine), len(theirs), 3)
-    return mine[:both] == theirs[:both] and sum(len(said) for _role, said in mine[:both]) >= TELLING
+    return mine[:both] == theirs[:both] and sum(len(content) for _role, content in mine[:both]) >= TELLING
 
 
 # ------------------------------------------------------------------------------------------------------------- splits

@@ -37,8 +37,8 @@ def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Age
     handle = values.get("key")
     if handle is not None:
         if not isinstance(handle, str) or len(handle) > MAX_KEY or not re.match(AGENT_KEY, handle):
-            said = f"must be at most {MAX_KEY} small letters, digits, - and _, a letter among them"
-            raise BadRow(said, "key", short(handle))
+            problem = f"must be at most {MAX_KEY} small letters, digits, - and _, a letter among them"
+            raise BadRow(problem, "key", short(handle))
         place = f"key {handle}"  # no name begins so once it is a place: ids are numbers
         if place in seen:
             raise BadRow(f"{short(handle)} stands on line {seen[place]} already", "key")

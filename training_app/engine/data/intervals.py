@@ -123,15 +123,15 @@ class Sample:
 
     def _search(self, beyond: Callable[[Floats, Floats, Floats], NDArray[np.bool_]]) -> tuple[float, float]:
         """(m, stat) at the largest h for which `beyond` holds; both change one way as h falls from infinity to -low."""
-        least, most = -32.0, 16.0  # powers of two of (h + low) by the range
+        lowest, highest = -32.0, 16.0  # powers of two of (h + low) by the range
         mean = stat = float("nan")
         for _ in range(ROUNDS):
-            powers = np.linspace(most, least, GRID)
+            powers = np.linspace(highest, lowest, GRID)
             means, stats, rates = self._curve(np.exp2(powers) * (self.high - self.low))
             there = beyond(means, stats, rates)
             at = int(there.argmax()) if there.any() else GRID - 1
             mean, stat = float(means[at]), float(stats[at])
-            least, most = float(powers[at]), float(powers[max(at - 1, 0)])
+            lowest, highest = float(powers[at]), float(powers[max(at - 1, 0)])
         return mean, stat
 
     def _curve(self, above: Floats) -> tuple[Floats, Floats, Floats]:
@@ -198,14 +198,14 @@ def rare(events: int, level: float = LEVEL) -> float:
     if events > 400:
         return likely(10**6, level)
     tail = (1 - level) / 2
-    least, most = float(events), events + 10 * sqrt(events + 1) + 20
+    lowest, highest = float(events), events + 10 * sqrt(events + 1) + 20
     for _ in range(60):
-        middle = (least + most) / 2
+        middle = (lowest + highest) / 2
         if _poisson(events, middle) > tail:
-            least = middle
+            lowest = middle
         else:
-            most = middle
-    return least - events + (events * log(events / least) if events else 0.0)
+            highest = middle
+    return lowest - events + (events * log(events / lowest) if events else 0.0)
 
 
 def _poisson(events: int, rate: float) -> float:

@@ -122,10 +122,10 @@ def _f1_interval(hits: int, chosen: int, needed: int) -> dict[str, float | None]
 
 def empty_sets(selected: BoolArray, required: BoolArray) -> dict[str, float | None]:
     """Precision and recall of the answer "none of these"; None where there is nothing to divide by."""
-    said, right = ~selected.any(axis=1), ~required.any(axis=1)
-    hits = int((said & right).sum())
+    answered_none, right = ~selected.any(axis=1), ~required.any(axis=1)
+    hits = int((answered_none & right).sum())
     return {
-        "precision": hits / int(said.sum()) if said.any() else None,
+        "precision": hits / int(answered_none.sum()) if answered_none.any() else None,
         "recall": hits / int(right.sum()) if right.any() else None,
     }
 
@@ -133,37 +133,37 @@ def empty_sets(selected: BoolArray, required: BoolArray) -> dict[str, float | No
 def calibration_error(p: FloatArray, y: BoolArray, bins: int = 15) -> float:
     """Expected calibration error (Naeini, Cooper and Hauskrecht 2015): the mean distance of confidence and frequency
     over equally wide bins, weighted by their share. p and y of one shape."""
-    said, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-    if not said.size:
+    confidence, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
+    if not confidence.size:
         return float("nan")
-    which = np.minimum((said * bins).astype(np.int64), bins - 1)
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     count = np.bincount(which, minlength=bins)
-    gap = np.abs(np.bincount(which, said, bins) - np.bincount(which, true, bins))
+    gap = np.abs(np.bincount(which, confidence, bins) - np.bincount(which, true, bins))
     return float(gap.sum() / count.sum())
 
 
 def calibration_floor(p: FloatArray, *, bins: int = 15, rounds: int = 400, seed: int = 0) -> float:
     """The calibration error that a perfect scorer with these probabilities stays below in 95 of 100 draws of the truth:
     what a measured error has to exceed before it says anything. p of any shape."""
-    said = np.asarray(p, np.float64).ravel()
-    if not said.size:
+    confidence = np.asarray(p, np.float64).ravel()
+    if not confidence.size:
         return float("nan")
-    which = np.minimum((said * bins).astype(np.int64), bins - 1)
-    claimed = np.bincount(which, said, bins)
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    claimed = np.bincount(which, confidence, bins)
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = np.empty(rounds)
     for one in range(rounds):
-        true = np.bincount(which, rng.random(said.size) < said, bins)
-        drawn[one] = np.abs(claimed - true).sum() / said.size
+        true = np.bincount(which, rng.random(confidence.size) < confidence, bins)
+        drawn[one] = np.abs(claimed - true).sum() / confidence.size
     return float(np.percentile(drawn, 95))
 
 
 def reliability(p: FloatArray, y: BoolArray, bins: int = 10) -> list[dict[str, float]]:
     """The bins behind a calibration plot: {"p": mean score, "frequency", "count"} of each that has any."""
-    said, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-    which = np.minimum((said * bins).astype(np.int64), bins - 1)
+    confidence, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     return [
-        {"p": float(said[rows].mean()), "frequency": float(true[rows].mean()), "count": int(rows.sum())}
+        {"p": float(confidence[rows].mean()), "frequency": float(true[rows].mean()), "count": int(rows.sum())}
         for b in range(bins)
         if (rows := which == b).any()
     ]

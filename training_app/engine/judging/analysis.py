@@ -77,12 +77,14 @@ def operating_points(router: Router, texts: Sequence[str], required: BoolArray, 
         rows = np.sort(np.random.Generator(np.random.PCG64(seed)).choice(rows, CURVE_QUERIES, replace=False))
     some, truth = [texts[i] for i in rows.tolist()], required[rows]
     seen, every = router.seen(some), np.ones_like(truth)
-    least, most = router.limits
+    min_agents, max_agents = router.limits
     curve: dict[bytes, dict[str, Any]] = {}
     reach = REACH.get(router.policy.kind, 1.0)
     for margin in np.linspace(reach, -reach, CURVE_POINTS).tolist():
         nothing = np.zeros((len(seen), 0), np.float32)
-        sets = greedy(router.policy, seen, nothing, every, min_agents=least, max_agents=most, margin=margin)[0]
+        sets, *_ = greedy(
+            router.policy, seen, nothing, every, min_agents=min_agents, max_agents=max_agents, margin=margin
+        )
         curve.setdefault(sets.tobytes(), {"margin": margin, **point(sets, truth)})
     return {"queries": len(rows), "chosen": point(router.selections(some), truth), "curve": list(curve.values())}
 

@@ -53,9 +53,9 @@ def features(texts: Sequence[str]) -> FloatArray:
 
 
 def varied(
-    vectors: FloatArray, doubt: Floats, labeled: FloatArray | None = None, *, weight: float = WEIGHT, most: int = 0
+    vectors: FloatArray, doubt: Floats, labeled: FloatArray | None = None, *, weight: float = WEIGHT, limit: int = 0
 ) -> list[int]:
-    """Indices in an order in which every beginning is both doubted and varied, `most` of them (0: all). vectors float32[N, F] of the
+    """Indices in an order in which every beginning is both doubted and varied, `limit` of them (0: all). vectors float32[N, F] of the
     texts that wait and `labeled` float32[L, F] of those that people have answered, of length one; doubt float[N], 0 and more."""
     scale = float(doubt.max(initial=0.0)) or 1.0
     near = np.zeros(len(vectors), np.float32)
@@ -64,7 +64,7 @@ def varied(
     worth = (1 - weight) * doubt / scale
     left = np.ones(len(vectors), np.bool_)
     order: list[int] = []
-    for _ in range(min(most or len(vectors), len(vectors))):
+    for _ in range(min(limit or len(vectors), len(vectors))):
         best = int(np.where(left, worth - weight * near, -np.inf).argmax())
         order.append(best)
         left[best] = False

@@ -121,12 +121,12 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
 
     def nearest(texts: Sequence[str]) -> tuple[NDArray[np.int64], FloatArray]:
         """The most similar training rows of each text, most similar first, and their similarity: [N, K] each."""
-        most = min(max(NEIGHBOURS), len(train))
-        near, weight = np.zeros((len(texts), most), np.int64), np.zeros((len(texts), most), np.float32)
+        count = min(max(NEIGHBOURS), len(train))
+        near, weight = np.zeros((len(texts), count), np.int64), np.zeros((len(texts), count), np.float32)
         size = max(1, 2_500_000 // len(train))
         for at in range(0, len(texts), size):
             similar = (_matrix(tfidf, texts[at : at + size]) @ matrix).toarray().astype(np.float32)
-            some = np.argpartition(-similar, most - 1, axis=1)[:, :most]
+            some = np.argpartition(-similar, count - 1, axis=1)[:, :count]
             likeness = np.take_along_axis(similar, some, axis=1)
             order = np.argsort(-likeness, axis=1, kind="stable")
             near[at : at + size] = np.take_along_axis(some, order, axis=1)

@@ -109,12 +109,12 @@ def words_of(text: str) -> set[str]:
     return set(_WORD.findall(_plain(text)))
 
 
-def _among(wanted: Hashes, known: Hashes) -> NDArray[np.bool_]:
-    """Which of `wanted`, in any order, are in `known`, which is ascending; `np.isin` would sort all that is known each time."""
-    if not known.size:
+def _among(wanted: Hashes, sorted_hashes: Hashes) -> NDArray[np.bool_]:
+    """Which of `wanted`, in any order, are in `sorted_hashes`, which is ascending; `np.isin` would sort them each time."""
+    if not sorted_hashes.size:
         return np.zeros(wanted.size, np.bool_)
-    places = np.minimum(known.searchsorted(wanted), known.size - 1)
-    return np.asarray(known[places] == wanted)
+    places = np.minimum(sorted_hashes.searchsorted(wanted), sorted_hashes.size - 1)
+    return np.asarray(sorted_hashes[places] == wanted)
 
 
 def _plain(text: str) -> str:
@@ -234,10 +234,10 @@ def _burst_time(far: NDArray[np.bool_]) -> float:
     (Geyer 1992). What stays at lags twice as long is a slow change and no burst, and a drift that sets in on the way is one step: the
     largest one of each cut is taken out first."""
     n = len(far)
-    most = min(n // 6, LONGEST_BURST)
-    if most < 2:
+    longest = min(n // 6, LONGEST_BURST)
+    if longest < 2:
         return 1.0
-    lags, covariance, power = np.arange(2 * most + 1), np.zeros(2 * most + 1), 0.0
+    lags, covariance, power = np.arange(2 * longest + 1), np.zeros(2 * longest + 1), 0.0
     for column in far.T:
         x = _without_step(column.astype(np.float64))
         waves = np.fft.rfft(x, 2 * n)
@@ -246,9 +246,9 @@ def _burst_time(far: NDArray[np.bool_]) -> float:
     if power <= 0:
         return 1.0
     alike = covariance / power * n / (n - lags)  # autocorrelation at each lag
-    slow = max(float(alike[most + 1 :].mean()), 0.0)
+    slow = max(float(alike[longest + 1 :].mean()), 0.0)
     time = 1.0
-    for lag in range(1, most, 2):
+    for lag in range(1, longest, 2):
         pair = float(alike[lag] + alike[lag + 1]) - 2 * slow
         if pair <= 0:
             break

@@ -83,7 +83,7 @@ def _nearest(vectors: FloatArray, labeled: FloatArray, required: BoolArray) -> F
     return nearest
 
 
-def words_of(texts: Sequence[str], others: Sequence[str], most: int = WORDS) -> list[str]:
+def words_of(texts: Sequence[str], others: Sequence[str], limit: int = WORDS) -> list[str]:
     """The words that tell texts from others, the most telling first: by the log-odds of holding one, at least two texts each."""
     ours, theirs = (Counter(word for text in side for word in set(_words(text))) for side in (texts, others))
     weight = {
@@ -92,7 +92,7 @@ def words_of(texts: Sequence[str], others: Sequence[str], most: int = WORDS) -> 
         if count >= 2
     }
     worth = {word: float(score) * ours[word] ** 0.5 for word, score in weight.items() if score > 0.5}
-    return sorted(worth, key=lambda word: (-worth[word], word))[:most]
+    return sorted(worth, key=lambda word: (-worth[word], word))[:limit]
 
 
 def _words(text: str) -> list[str]:

@@ -68,14 +68,15 @@ def _rules(rules: Sequence[str]) -> str:
 
 def _about_llm(row: dict[str, Any], test: int) -> str:
     cost = "of unknown cost (LLM_PRICE_IN, LLM_PRICE_OUT)" if row["cost"] is None else f"for {row['cost']:.4f}"
-    said = (
+    sentence = (
         f"llm: {row['model']} on {row['queries']:,} of {test:,} test queries, {row['unanswered']:,} without a usable answer; "
         f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out, {cost}"
     )
     if "lead" not in row:
-        return said
+        return sentence
     ahead = row["lead"][PRIMARY]
-    return f"{said}; on these ddqn has {ahead['mean']:+.4f} {MEASURES[PRIMARY].label} ({ahead['low']:+.4f} to {ahead['high']:+.4f})"
+    interval = f"{ahead['low']:+.4f} to {ahead['high']:+.4f}"
+    return f"{sentence}; on these ddqn has {ahead['mean']:+.4f} {MEASURES[PRIMARY].label} ({interval})"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

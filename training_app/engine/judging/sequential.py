@@ -137,11 +137,11 @@ def broken(promised: float, spread: float, good: NDArray[np.bool_], share: float
 def surprise(promised: float, spread: float, good: int, count: int) -> float:
     """How likely a promise makes `good` of `count` or fewer, for a sample that is looked at once. `promised` is a share that is known
     with a standard error of `spread`."""
-    known = np.linspace(-2.5, 2.5, STEPS + 1)
-    held = np.clip(promised + spread * known, 0.005, 0.995)
+    deviations = np.linspace(-2.5, 2.5, STEPS + 1)
+    held = np.clip(promised + spread * deviations, 0.005, 0.995)
     ways = [lgamma(count + 1) - lgamma(k + 1) - lgamma(count - k + 1) for k in range(good + 1)]
     tail = sum(np.exp(way + _log_likelihood(held, k, count)) for k, way in enumerate(ways))
-    weights = np.exp(-(known**2) / 2)
+    weights = np.exp(-(deviations**2) / 2)
     return float((tail * weights).sum() / weights.sum())
 
 

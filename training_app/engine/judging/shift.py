@@ -71,8 +71,8 @@ class Shift:
         """What may be expected of traffic where `promised`, a share of right answers, holds for labels."""
         if not self.differs and not self.lacking:
             return promised
-        between, most = (max(0.0, 2 * end - 1) for end in (self.auroc.mean, self.auroc.high))
-        low = promised.low * (1 - min(1.0, MISSED * most))
+        between, highest = (max(0.0, 2 * end - 1) for end in (self.auroc.mean, self.auroc.high))
+        low = promised.low * (1 - min(1.0, MISSED * highest))
         high = promised.high + self.unlike * (1 - promised.high)
         return Interval(min(max(promised.mean * (1 - between), low), high), low, high)
 
@@ -107,8 +107,8 @@ def _told_apart(features: Floats, is_live: NDArray[np.bool_], seed: int) -> Floa
     for k in range(FOLDS):
         rest, here = fold != k, fold == k
         mean, scale = features[rest].mean(axis=0), features[rest].std(axis=0) + 1e-9
-        known = np.column_stack([(features[rest] - mean) / scale, np.ones(int(rest.sum()))])
-        weights = logistic(known, is_live[rest], np.zeros(known.shape[1]), ridge=RIDGE)
+        design = np.column_stack([(features[rest] - mean) / scale, np.ones(int(rest.sum()))])
+        weights = logistic(design, is_live[rest], np.zeros(design.shape[1]), ridge=RIDGE)
         raw = np.column_stack([(features[here] - mean) / scale, np.ones(int(here.sum()))]) @ weights
         score[here] = raw
     return score

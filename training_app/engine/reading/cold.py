@@ -44,8 +44,8 @@ class ColdScorer:
         is for, by id. `meaning` asks the sentence encoder too, which is then loaded with the first text."""
         self._scorer = Descriptions(agents, meaning=meaning, examples=examples)
         self.ids = sorted(agent.id for agent in agents if agent.id in set(cold))
-        said = sorted((agent.id, document(agent), list((examples or {}).get(agent.id, ()))) for agent in agents)
-        parts = [self.ids, said, self._scorer.weights.tolist(), *[ENCODER] * meaning]
+        documents = sorted((agent.id, document(agent), list((examples or {}).get(agent.id, ()))) for agent in agents)
+        parts = [self.ids, documents, self._scorer.weights.tolist(), *[ENCODER] * meaning]
         #: Changes with everything that the scores depend on.
         self.profile = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 

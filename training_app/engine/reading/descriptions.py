@@ -176,10 +176,10 @@ class Descriptions:
     def _said(self) -> tuple[FloatArray, NDArray[np.intp]]:
         """The embeddings of all phrases and examples, float32[P, SIZE], and where each agent's begin, its name first; last what needs
         nobody."""
-        said = [[*phrases(agent), *self.examples.get(agent.id, ())] or [""] for agent in self.agents]
-        said.append([*NOBODY, *self.nobody])
-        first = np.cumsum([0, *(len(own) for own in said)])[:-1]
-        return sentences.embed([phrase for own in said for phrase in own]), first
+        phrase_lists = [[*phrases(agent), *self.examples.get(agent.id, ())] or [""] for agent in self.agents]
+        phrase_lists.append([*NOBODY, *self.nobody])
+        first = np.cumsum([0, *(len(own) for own in phrase_lists)])[:-1]
+        return sentences.embed([phrase for own in phrase_lists for phrase in own]), first
 
     def _alike(self, text: str) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """(words, nearest, alike, float32[A] each; the cosine to what needs nobody)."""
@@ -195,10 +195,10 @@ class Descriptions:
 
     def _earlier(self, text: str) -> FloatArray:
         """How alike what was said before is to each agent, the latest user turns together with the last; 0 for a plain text."""
-        said = [message.content for message in before(text) if message.role == USER][-EARLIER:]
-        if not said:
+        user_turns = [message.content for message in before(text) if message.role == USER][-EARLIER:]
+        if not user_turns:
             return np.zeros(len(self.agents), np.float32)
-        return self._alike(" ".join([*said, str(text)])[-LONGEST_EARLIER:])[2]
+        return self._alike(" ".join([*user_turns, str(text)])[-LONGEST_EARLIER:])[2]
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """The embeddings, so that loading a model embeds nothing."""

@@ -239,12 +239,12 @@ class _Search:
         """A scorer with log-odds of rows that it was not fitted on."""
         rows, seed = self.rows, self.config.seed if seed is None else seed
 
-        def told(done: int, total: int, message: str) -> None:
+        def report(done: int, total: int, message: str) -> None:
             self.progress(done, total, f"{what}: {message}")
 
         reading = _reading(self.config)
         if self.apart is not None:
-            return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=told)
+            return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=report)
         folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3
         return cross_fit(
             scorer,
@@ -253,7 +253,7 @@ class _Search:
             seed=seed,
             folds=self.config.folds or folds,
             reading=reading,
-            progress=told,
+            progress=report,
         )
 
     def only(self, kind: str, scorer: Scorer) -> tuple[CrossFit, dict[str, Any]]:
@@ -532,9 +532,11 @@ def faded(fit: CrossFit, held: Rows, validation: Rows, seed: int) -> tuple[Cross
         margins = log_odds.astype(np.float32)
         return drawn_platt(margins, held.required, held.asked)(margins)
 
-    wanted, least = _loss(served(fit, validation), validation), _loss(z, held)
-    most = _loss(mapped(fading), held)
-    share = (wanted - least) / (most - least) if most > wanted > least else float(wanted > least)
+    wanted, own_loss = _loss(served(fit, validation), validation), _loss(z, held)
+    faded_loss = _loss(mapped(fading), held)
+    share = (
+        (wanted - own_loss) / (faded_loss - own_loss) if faded_loss > wanted > own_loss else float(wanted > own_loss)
+    )
     if share == 0:
         return fit, 0.0
     log_odds = mapped(np.where(rng.random((len(z), 1)) < share, fading, z))

@@ -41,14 +41,14 @@ class Taught:
 
 def described(agents: Sequence[Agent], weight: float = 1.0) -> Taught:
     """What `agents` (A) say of themselves as rows; a phrase that several use needs them all."""
-    said: dict[str, list[int]] = {}
+    places_by_phrase: dict[str, list[int]] = {}
     for a, agent in enumerate(agents):
         for phrase in phrases(agent):
-            said.setdefault(phrase, []).append(a)
-    required = np.zeros((len(said), len(agents)), np.bool_)
-    for row, places in enumerate(said.values()):
+            places_by_phrase.setdefault(phrase, []).append(a)
+    required = np.zeros((len(places_by_phrase), len(agents)), np.bool_)
+    for row, places in enumerate(places_by_phrase.values()):
         required[row, places] = True
-    return Taught(list(said), required, np.full(required.shape, weight))
+    return Taught(list(places_by_phrase), required, np.full(required.shape, weight))
 
 
 class FusedScorer:
@@ -80,13 +80,13 @@ class FusedScorer:
             vectors = sp.csr_matrix(SCALE * sentences.embed(everything))
             features = sp.hstack([features, vectors]).tocsr()  # [N + M, grams + SIZE]
         required = np.concatenate([Y & asked, self.taught.required])
-        known = np.concatenate([asked, self.taught.weights > 0])
+        labeled = np.concatenate([asked, self.taught.weights > 0])
         counts = np.concatenate([np.ones(asked.shape), self.taught.weights])  # [N + M, A]
         weights: FloatArray = np.zeros((features.shape[1], agents), np.float32)
         bias = prior_log_odds(Y, asked).copy()
         for a in range(agents):
             progress(a, agents, "linear model")
-            rows = np.flatnonzero(known[:, a])
+            rows = np.flatnonzero(labeled[:, a])
             y = required[rows, a]
             if y.all() or not y.any():
                 continue

@@ -95,8 +95,8 @@ def language_of(text: str) -> str:
         votes = +votes
     if not votes:
         return ""
-    (language, most), *others = votes.most_common(2)
-    return "" if others and others[0][1] == most else language
+    (language, top_votes), *others = votes.most_common(2)
+    return "" if others and others[0][1] == top_votes else language
 
 
 def _sister(language: str, text: str) -> str:

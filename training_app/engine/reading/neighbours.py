@@ -21,9 +21,9 @@ class Neighbours:
     def __init__(self, texts: Sequence[str]) -> None:
         places, counts, lengths = [], [], []
         for text in texts:
-            where, many = _hashed(text)
+            where, frequencies = _hashed(text)
             places.append(where)
-            counts.append(many)
+            counts.append(frequencies)
             lengths.append(len(where))
         self._places = np.concatenate(places) if places else np.zeros(0, np.int32)
         frequency = np.bincount(self._places, minlength=SIZE)
@@ -39,9 +39,9 @@ class Neighbours:
         """(place, likeness 0 to 1) of the most alike texts, nearest first; those with nothing in common are left out."""
         if not self._count:
             return []
-        where, many = _hashed(text)
+        where, frequencies = _hashed(text)
         query = np.zeros(SIZE, np.float32)
-        query[where] = many * self._idf[where]
+        query[where] = frequencies * self._idf[where]
         norm = float(np.linalg.norm(query))
         if not norm:
             return []
@@ -57,5 +57,5 @@ def _hashed(text: str) -> tuple[np.ndarray, np.ndarray]:
     for gram, count in grams(text).items():
         place = zlib.crc32(gram.encode("utf-8", "replace")) % SIZE
         counts[place] = counts.get(place, 0) + count
-    many = np.fromiter(counts.values(), np.float32, len(counts))
-    return np.fromiter(counts, np.int32, len(counts)), 1 + np.log(many)
+    occurrences = np.fromiter(counts.values(), np.float32, len(counts))
+    return np.fromiter(counts, np.int32, len(counts)), 1 + np.log(occurrences)

@@ -173,10 +173,10 @@ def _nearest(cosines: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
     keys *= columns
     keys += np.arange(columns)
     flat, rows = keys.reshape(-1), (np.arange(len(keys)) * columns)[:, None]
-    for taken in range(NEIGHBOURS):
+    for rank in range(NEIGHBOURS):
         largest = np.maximum.reduceat(keys, starts, axis=1)  # [N, G]
         cosine, column = np.divmod(largest, columns)
-        total[:, filled] += np.where(sizes[filled] > taken, cosine, 0)
+        total[:, filled] += np.where(sizes[filled] > rank, cosine, 0)
         flat[rows + column] = largest - BELOW * columns
     taken_each = np.clip(sizes, 1, NEIGHBOURS).astype(np.float32)
     return np.asarray(total.astype(np.float32) / taken_each, np.float32)

@@ -237,10 +237,10 @@ def cross_fit(
 
     def out_of(k: int, report: ScorerProgress) -> None:
         inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        known = [texts[i] for i in inside.tolist()]
-        fitted = scorer.fit(known, Y[inside], asked[inside], seed=seed, progress=report)
+        training_texts = [texts[i] for i in inside.tolist()]
+        fitted = scorer.fit(training_texts, Y[inside], asked[inside], seed=seed, progress=report)
         others = [texts[i] for i in outside.tolist()]
-        margins[outside] = fitted.logits(others if reading is None else list(map(reading(known), others)))
+        margins[outside] = fitted.logits(others if reading is None else list(map(reading(training_texts), others)))
 
     def whole(report: ScorerProgress) -> FittedScorer:
         return scorer.fit(texts, Y, asked, seed=seed, progress=report)

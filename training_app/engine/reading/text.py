@@ -94,7 +94,7 @@ class Grams:
             yield self._text[start:end]
             start = end
 
-    def found(self, grams: Sequence[str]) -> tuple[IntArray, BoolArray]:
+    def lookup(self, grams: Sequence[str]) -> tuple[IntArray, BoolArray]:
         """The places of those that are known, int32[k], and which these are: bool[len(grams), …], at most one true in a row."""
         wanted = np.fromiter(map(hash, grams), np.int64, len(grams)).view(np.uint64)
         at = self._first.take((wanted >> self._shift).view(np.intp))[:, None] + self._within
@@ -141,13 +141,13 @@ class TfIdf:
         """By token the feature indices of its character n-grams and single words, with repeats, as the bytes of int32[...]:
         they are joined faster than arrays, and take a third of the memory. All are looked up at once, and kept."""
         grams = [characters_of(token, *self.character_range) for token in tokens]
-        places, known = self._characters.found(grams[0] if len(grams) == 1 else list(chain.from_iterable(grams)))
+        places, matched = self._characters.lookup(grams[0] if len(grams) == 1 else list(chain.from_iterable(grams)))
         indices = (places + np.int32(self.border)).tobytes()
         if len(grams) == 1:
             ends = [len(indices)]
         else:
             last = [end - 1 for end in accumulate(map(len, grams))]
-            ends = (4 * known.any(axis=1).cumsum()).take(last).tolist()
+            ends = (4 * matched.any(axis=1).cumsum()).take(last).tolist()
         pieces = {}
         for token, start, end in zip(tokens, [0, *ends], ends, strict=False):
             piece = indices[start:end]
@@ -205,9 +205,9 @@ class TfIdf:
                 block *= 1 / length**0.5
         return indices, values
 
-    def term_frequency(self, counts: NDArray[np.int64], most: int) -> FloatArray:
-        """1 + ln(count) of counts, none of which is above `most`."""
-        if most < _COUNTS:
+    def term_frequency(self, counts: NDArray[np.int64], max_count: int) -> FloatArray:
+        """1 + ln(count) of counts, none of which is above `max_count`."""
+        if max_count < _COUNTS:
             return self._sublinear.take(counts)
         return (1 + np.log(counts)).astype(np.float32)
 

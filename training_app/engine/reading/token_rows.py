@@ -86,19 +86,19 @@ class TokenRows:
         if not (text.isascii() and text.isprintable() and (words := text.split())):
             whole: list[int] = encode(text, out_type=int, add_bos=True, add_eos=True)
             return whole
-        known = self._words
+        cache = self._words
         try:
-            parts = [known[word] for word in words]
+            parts = [cache[word] for word in words]
         except KeyError:
-            if len(known) > WORDS:
-                known = self._words = {}
+            if len(cache) > WORDS:
+                cache = self._words = {}
             parts = []
             for word in words:
-                part = known.get(word)
+                part = cache.get(word)
                 if part is None:
                     part = encode(word, out_type=int, add_bos=False, add_eos=False)
                     if len(word) <= LONGEST_WORD:
-                        known[word] = part
+                        cache[word] = part
                 parts.append(part)
         if self._ends is None:
             self._ends = encode("", out_type=int, add_bos=True, add_eos=True)

@@ -60,7 +60,7 @@ class Unfamiliar:
         counts = Counter(gram for text in texts for gram in set(grams_of(text)))
         if not counts:
             return None
-        known = np.sort(np.array([gram for gram, _count in counts.most_common(MOST_GRAMS)], np.uint32))
+        known_grams = np.sort(np.array([gram for gram, _count in counts.most_common(MOST_GRAMS)], np.uint32))
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(texts))
         half = {gram for i in order[::2].tolist() for gram in grams_of(texts[i])}
         others = [grams_of(texts[i]) for i in order[1::2].tolist()]
@@ -73,11 +73,11 @@ class Unfamiliar:
             some = order[:LABELED]
             labeled = Labeled.fit([texts[i] for i in some.tolist()], rows.required[some], rows.asked[some])
         described = Descriptions(agents, meaning=meaning, examples=examples, nobody=nobody, labeled=labeled)
-        return cls(known, level, languages, described)
+        return cls(known_grams, level, languages, described)
 
     def strange(self, text: str) -> bool:
         """Whether the model cannot read the text."""
-        known, total = 0, 0
+        familiar, total = 0, 0
         for token in _TOKEN.findall(str(text)[:LONGEST].lower()):
             counted_before = self._tokens.get(token)
             if counted_before is None:
@@ -85,11 +85,11 @@ class Unfamiliar:
                 counted_before = sum(gram in self._known for gram in grams), len(grams)
                 if len(self._tokens) < KEPT and len(token) <= 40:
                     self._tokens[token] = counted_before
-            known, total = known + counted_before[0], total + counted_before[1]
-        if not total or known >= self.level * total:
+            familiar, total = familiar + counted_before[0], total + counted_before[1]
+        if not total or familiar >= self.level * total:
             return False
         language = language_of(text)
-        return language not in self.languages and bool(language or known < NO_LANGUAGE * self.level * total)
+        return language not in self.languages and bool(language or familiar < NO_LANGUAGE * self.level * total)
 
     def readable(self, text: str) -> bool:
         """Whether the sentence encoder reads the language of a strange text."""

@@ -48,11 +48,11 @@ class Reason(NamedTuple):
     code: str
     other: int = -1
     group: str = ""
-    most: int = 0
+    limit: int = 0
 
-    def said(self, names: Mapping[int, str], words: Callable[[str], str] = str) -> str:
+    def sentence(self, names: Mapping[int, str], words: Callable[[str], str] = str) -> str:
         """In words, agents by `names`; `words` translates."""
-        values = {"other": names.get(self.other, str(self.other)), "group": self.group, "most": self.most}
+        values = {"other": names.get(self.other, str(self.other)), "group": self.group, "most": self.limit}
         return words(WORDS[self.code]) % values
 
 
@@ -152,7 +152,7 @@ class Allowed:
     missing: BoolArray
 
     @property
-    def most(self) -> int:
+    def max_agents(self) -> int:
         """The largest set; the number of agents where there is no limit."""
         return min(self.rules.most or len(self.ids), len(self.ids))
 
@@ -170,7 +170,7 @@ class Allowed:
         out |= whole.astype(np.float64) @ self.against.astype(np.float64) > 0
         out |= np.diagonal(self.against) | self.missing
         added = ~whole @ needs.T  # how many agents each brings
-        out |= whole.sum(axis=1)[:, None] + added > self.most
+        out |= whole.sum(axis=1)[:, None] + added > self.max_agents
         spent = whole @ self.costs
         out |= spent[:, None] + ~whole @ (needs * self.costs).T > self.budget
         return available & ~selected & ~out
@@ -187,7 +187,9 @@ class Allowed:
     def holds(self, selected: BoolArray) -> BoolArray:
         """Whether each set is allowed, bool[B]; selected bool[B, A]."""
         chosen = selected.astype(np.float64)
-        fine = self.complete(selected) & (selected.sum(axis=1) <= self.most) & (chosen @ self.costs <= self.budget)
+        fine = (
+            self.complete(selected) & (selected.sum(axis=1) <= self.max_agents) & (chosen @ self.costs <= self.budget)
+        )
         fine &= ~(selected & self.missing).any(axis=1)
         return np.asarray(fine & ((chosen @ self.against.astype(np.float64)) * chosen == 0).all(axis=1))
 
@@ -202,7 +204,7 @@ class Allowed:
             rivals = np.flatnonzero(self.against[a] & selected)
             if len(rivals):
                 return "excludes", int(a), int(rivals[0])
-        if len(chosen) > self.most:
+        if len(chosen) > self.max_agents:
             return "size", -1, -1
         return ("budget", -1, -1) if float(self.costs[chosen].sum()) > self.budget else None
 
@@ -224,7 +226,7 @@ class Allowed:
         whole = (selected @ self.needs) | self.needs[agent]
         if float(self.costs[whole].sum()) > self.budget:
             return Reason("budget")
-        return Reason("size", most=self.most) if int(whole.sum()) > self.most else None
+        return Reason("size", limit=self.max_agents) if int(whole.sum()) > self.max_agents else None
 
 
 @lru_cache(maxsize=256)
@@ -260,15 +262,15 @@ Values = Callable[[BoolArray], tuple[NDArray[Any], float]]
 
 
 def walk(
-    values: Values, available: BoolArray, allowed: Allowed, *, least: int, most: int, margin: float
+    values: Values, available: BoolArray, allowed: Allowed, *, min_agents: int, max_agents: int, margin: float
 ) -> tuple[list[int], int, bool]:
     """The greedy walk of one query through allowed sets: (places in the order taken, steps with STOP counted, whether a limit of size
-    ended it). The agent of highest value joins while it is worth more than STOP by `margin`, while fewer than `least` are selected, or
-    while somebody who is required is still missing."""
+    ended it). The agent of highest value joins while it is worth more than STOP by `margin`, while fewer than `min_agents` are
+    selected, or while somebody who is required is still missing."""
     selected = np.zeros(len(available), np.bool_)
     order: list[int] = []
-    limit = min(most or len(available), allowed.most)
-    capped = allowed if limit == allowed.most else replace(allowed, rules=replace(allowed.rules, most=limit))
+    limit = min(max_agents or len(available), allowed.max_agents)
+    capped = allowed if limit == allowed.max_agents else replace(allowed, rules=replace(allowed.rules, most=limit))
     while len(order) < limit:
         missing = (selected @ capped.needs) & ~selected
         open_ = capped.open(selected[None], available[None])[0]
@@ -277,7 +279,7 @@ def walk(
             return order, len(order) + 1, False
         q, stop = values(selected)
         best = int(np.where(open_, q, -np.inf).argmax())
-        if not (missing.any() or len(order) < least or float(q[best]) > stop + margin):
+        if not (missing.any() or len(order) < min_agents or float(q[best]) > stop + margin):
             return order, len(order) + 1, False
         selected[best] = True
         order.append(best)

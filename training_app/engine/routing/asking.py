@@ -68,10 +68,10 @@ def question(agents: Sequence[Described]) -> str:
 
 
 def _named(agent: Described) -> str:
-    said = re.split(r"(?<=[.;!?])\s|\n", agent.description.strip(), maxsplit=1)[0].rstrip(".;!? ")
-    if len(said) > DESCRIBED:
-        said = said[:DESCRIBED].rsplit(" ", 1)[0].rstrip(",;:- ") + " …"
-    return f"{agent.name} ({said})" if said else agent.name
+    summary = re.split(r"(?<=[.;!?])\s|\n", agent.description.strip(), maxsplit=1)[0].rstrip(".;!? ")
+    if len(summary) > DESCRIBED:
+        summary = summary[:DESCRIBED].rsplit(" ", 1)[0].rstrip(",;:- ") + " …"
+    return f"{agent.name} ({summary})" if summary else agent.name
 
 
 def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int], frozenset[int]] | None:
@@ -88,8 +88,8 @@ def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int],
         return None
     words = {a: set(_words(_named(agent))) for a, agent in about.items()}
     own = {a: mine.difference(*(others for b, others in words.items() if b != a)) for a, mine in words.items()}
-    said = set(_words(text))
-    meant = frozenset(a for a in about if said & own[a])
+    reply_words = set(_words(text))
+    meant = frozenset(a for a in about if reply_words & own[a])
     return (frozenset(about), meant) if meant else None
 
 

@@ -92,11 +92,11 @@ class BayesPolicy:
     kind: ClassVar[str] = "bayes"
 
     def gains(
-        self, x: FloatArray, available: BoolArray, least: int = 0, most: int = 0
+        self, x: FloatArray, available: BoolArray, min_agents: int = 0, max_agents: int = 0
     ) -> tuple[Floats, NDArray[np.int64]]:
         """(gains float64[B, A], order int64[B, A]): what the best prefix that holds the agent in each place of the order gains over
         the best one that ends before it. They fall along the order, and the best prefix ends before the first that is not above 0.
-        Prefixes of fewer than `least` or more than `most` agents (0: no limit) do not count.
+        Prefixes of fewer than `min_agents` or more than `max_agents` agents (0: no limit) do not count.
         """
         p = self._p(x, available)
         costs = None
@@ -108,9 +108,9 @@ class BayesPolicy:
         expected = expected_worth(self.goal, _in_order(p, order), costs)
         whole = np.maximum(expected.max(axis=1, keepdims=True), TINY) if self.goal == TINY_GOAL else 1.0
         expected = np.rint(expected * (GRAIN / whole))
-        expected[:, :least] = OUT
-        if most:
-            expected[:, most + 1 :] = 2 * OUT
+        expected[:, :min_agents] = OUT
+        if max_agents:
+            expected[:, max_agents + 1 :] = 2 * OUT
         best_to = np.maximum.accumulate(expected, axis=1)[:, :-1]
         best_from = np.maximum.accumulate(expected[:, :0:-1], axis=1)[:, ::-1]
         return (best_from - best_to) * (whole / GRAIN), order
@@ -121,11 +121,17 @@ class BayesPolicy:
         return np.where(available, 1 / (1 + np.exp(-z)), 0)
 
     def searched(
-        self, x: FloatArray, available: BoolArray, allowed: Allowed | None, least: int, most: int, margin: float
+        self,
+        x: FloatArray,
+        available: BoolArray,
+        allowed: Allowed | None,
+        min_agents: int,
+        max_agents: int,
+        margin: float,
     ) -> list[int]:
         """The best set that is allowed, of one query, as places; x float32[A], available bool[A]."""
         costs = None if self.costs is None else self.costs.astype(np.float64)
-        task = Task(self.goal, self._p(x, available), costs, available, least, most, margin)
+        task = Task(self.goal, self._p(x, available), costs, available, min_agents, max_agents, margin)
         if self.pairs is not None:
             return best_joint(task, self.pairs.z(x), self.pairs.matrix, allowed, self.pairs.within)
         assert allowed is not None
@@ -152,16 +158,16 @@ class BayesPolicy:
                 selected[row, chosen] = True
                 order[row, : len(chosen)] = chosen
             return selected, order, steps
-        most = min(agents, max_agents) if max_agents else agents
-        gains, order = self.gains(x, available, min(min_agents, most), max_agents)
+        limit = min(agents, max_agents) if max_agents else agents
+        gains, order = self.gains(x, available, min(min_agents, limit), max_agents)
         sizes = (gains > margin).sum(axis=1)  # gains fall
-        sizes = np.minimum(np.clip(sizes, min_agents, most), available.sum(axis=1))  # (B)
-        taken = np.arange(agents) < sizes[:, None]  # (B, A), by place
+        sizes = np.minimum(np.clip(sizes, min_agents, limit), available.sum(axis=1))  # (B)
+        in_prefix = np.arange(agents) < sizes[:, None]  # (B, A), by place
         selected = np.zeros(x.shape, np.bool_)
-        np.put_along_axis(selected, order, taken, axis=1)
-        return selected, np.where(taken, order, -1), np.where(sizes == most, sizes, sizes + 1)
+        np.put_along_axis(selected, order, in_prefix, axis=1)
+        return selected, np.where(in_prefix, order, -1), np.where(sizes == limit, sizes, sizes + 1)
 
-    def _of_many(self, x: FloatArray, available: BoolArray, most: int, limited: bool) -> tuple[list[int], int, bool]:
+    def _of_many(self, x: FloatArray, available: BoolArray, limit: int, limited: bool) -> tuple[list[int], int, bool]:
         """`walk` in a large pool: only the MANY_AGENTS likeliest agents, and all above SMALL, stand in a prefix; the others count in
         what is expected."""
         p = self._p(x[None], available[None])[0]
@@ -171,11 +177,13 @@ class BayesPolicy:
         order = listed[np.argsort(-p[listed], kind="stable")]
         others = np.ones(len(p), np.bool_)
         others[order] = False
-        expected = np.rint(expected_jaccard(p[order][None], p[others])[0, : most + 1] * GRAIN)
+        expected = np.rint(expected_jaccard(p[order][None], p[others])[0, : limit + 1] * GRAIN)
         size = min(int(expected.argmax()), int(np.count_nonzero(available)))
-        return order[:size].tolist(), size if size == most else size + 1, limited and size == most
+        return order[:size].tolist(), size if size == limit else size + 1, limited and size == limit
 
-    def _of_few(self, x: FloatArray, available: BoolArray, least: int, most: int) -> tuple[list[int], list[float]]:
+    def _of_few(
+        self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int
+    ) -> tuple[list[int], list[float]]:
         """The order of one query, and the expected utility of Jaccard of every prefix of it in steps of GRAIN, in plain numbers: of
         few agents arrays cost more to make than to multiply. With Y_k the needs beyond the first k agents,
 
@@ -200,10 +208,10 @@ class BayesPolicy:
             beyond = [here + own * (one_more - here) for here, one_more in pairwise(beyond)]
             nobody *= 1 - own
         expected[0] = float(round(nobody * GRAIN))
-        if least:
-            expected[:least] = [OUT] * least
-        if most:
-            expected[most + 1 :] = [2 * OUT] * (agents - most)
+        if min_agents:
+            expected[:min_agents] = [OUT] * min_agents
+        if max_agents:
+            expected[max_agents + 1 :] = [2 * OUT] * (agents - max_agents)
         return order, expected
 
     def walk(
@@ -217,7 +225,7 @@ class BayesPolicy:
         allowed: Allowed | None = None,
     ) -> tuple[list[int], int, bool]:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
-        most = min(len(x), max_agents) if max_agents else len(x)
+        limit = min(len(x), max_agents) if max_agents else len(x)
         if self.pairs is None:
             prefix, steps, full = self._prefix(x, available, min_agents, max_agents, margin)
             chosen = np.zeros(len(x), np.bool_)
@@ -226,27 +234,27 @@ class BayesPolicy:
             if allowed is None or allowed.holds(chosen[None])[0]:
                 return prefix, steps, full
         prefix = self.searched(x, available, allowed, min_agents, max_agents, margin)
-        most = most if allowed is None else min(most, allowed.most)
+        limit = limit if allowed is None else min(limit, allowed.max_agents)
         size = len(prefix)
-        return prefix, size if size == most else size + 1, size == most < len(x)
+        return prefix, size if size == limit else size + 1, size == limit < len(x)
 
     def _prefix(
         self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
     ) -> tuple[list[int], int, bool]:
         """`walk` where every set is allowed and agents are needed independently."""
-        most = min(len(x), max_agents) if max_agents else len(x)
+        limit = min(len(x), max_agents) if max_agents else len(x)
         if len(x) <= FEW_AGENTS and self.goal == PRIMARY:
-            order, expected = self._of_few(x, available, min(min_agents, most), max_agents)
+            order, expected = self._of_few(x, available, min(min_agents, limit), max_agents)
             size = _best_prefix(expected, margin)
         elif len(x) > MANY_AGENTS and self.goal == PRIMARY and not margin and not min_agents:
-            return self._of_many(x, available, most, bool(max_agents))
+            return self._of_many(x, available, limit, bool(max_agents))
         else:
-            every, places = self.gains(x[None], available[None], min(min_agents, most), max_agents)
+            every, places = self.gains(x[None], available[None], min(min_agents, limit), max_agents)
             order, size = places[0].tolist(), sum(gain > margin for gain in every[0].tolist())
-        size = min(max(size, min_agents), most)  # as in `sets`, which takes a batch
+        size = min(max(size, min_agents), limit)  # as in `sets`, which takes a batch
         size = min(size, int(np.count_nonzero(available)))
         chosen = order[:size]
-        return chosen, size if size == most else size + 1, bool(max_agents) and size == max_agents
+        return chosen, size if size == limit else size + 1, bool(max_agents) and size == max_agents
 
     def values(
         self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray

@@ -114,8 +114,8 @@ class Calibration:
         p += 1
         np.reciprocal(p, out=p)
         away = x.clip(-8, 8, out=x)  # how far an agent is on the wrong side: below 0 where the log-odds agree
-        taken = list(order)
-        away[taken] *= -1
+        chosen = list(order)
+        away[chosen] *= -1
         if not available.all():
             away = away[available]
         furthest = float(away.max()) if away.size else -8.0

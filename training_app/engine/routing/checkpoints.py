@@ -45,8 +45,8 @@ def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Exam
         digest.update(artifact.json_bytes(agent.facts))
     for e in examples:
         asked = None if e.asked is None else sorted(e.asked)
-        said = [conversations.earlier_as_json(e.text), e.group]
-        more = said if any(said) else []
+        context = [conversations.earlier_as_json(e.text), e.group]
+        more = context if any(context) else []
         digest.update(artifact.json_bytes([e.id, e.text, sorted(e.required), asked, e.split, *more]))
     return digest.hexdigest()
 

@@ -91,8 +91,10 @@ class RoutingEnv:
         """What selecting each agent pays, out of those `available` (all, where None): bool[B, A] each -> float32[B, A]."""
         if self.shaped:
             # The last selection comes to the terminal state: it pays J itself, undiscounted, and no potential is left.
-            most = selected.shape[-1] if available is None else (available | selected).sum(axis=-1, keepdims=True)
-            ends = selected.sum(axis=-1, keepdims=True) + 1 >= np.minimum(most, self.horizon)
+            selectable_count = (
+                selected.shape[-1] if available is None else (available | selected).sum(axis=-1, keepdims=True)
+            )
+            ends = selected.sum(axis=-1, keepdims=True) + 1 >= np.minimum(selectable_count, self.horizon)
             discount = np.where(ends & self.action_masking, 1.0, self.gamma).astype(np.float32)
             return discount * self.goal.after(selected, required) - self.goal.utility(selected, required)[:, None]
         steps = selected.sum(axis=-1, keepdims=True).astype(np.float32) + 1

@@ -39,14 +39,15 @@ MOST_NODES = 2_000  # of branch and bound; a search that is longer answers with 
 @dataclass(frozen=True, slots=True)
 class Task:
     """One query to decide. `p` float64[A]: how likely each agent is needed, 0 where it is not available. `costs` float64[A] for
-    `value`, in units of a covered query. `least` and `most` agents, 0: no limit. `margin`: what each agent of a set must be worth."""
+    `value`, in units of a covered query. `min_agents` and `max_agents`: 0 is no limit. `margin`: what each agent of a set must be
+    worth."""
 
     goal: str
     p: Floats
     costs: Floats | None = None
     available: BoolArray | None = None
-    least: int = 0
-    most: int = 0
+    min_agents: int = 0
+    max_agents: int = 0
     margin: float = 0.0
 
     @property
@@ -56,20 +57,20 @@ class Task:
 
 
 def best_allowed(task: Task, allowed: Allowed) -> list[int]:
-    """The places of the best allowed set, likeliest first. Where no allowed set has `least` agents, as many as are allowed."""
-    size = min(task.most or len(task.p), allowed.most)
-    for least in range(min(task.least, size), -1, -1):
-        best = _Search(task, allowed, least, size).best()
+    """The places of the best allowed set, likeliest first. Where no allowed set has `min_agents` agents, as many as are allowed."""
+    size = min(task.max_agents or len(task.p), allowed.max_agents)
+    for fewest in range(min(task.min_agents, size), -1, -1):
+        best = _Search(task, allowed, fewest, size).best()
         if best is not None:
             return sorted(best, key=lambda a: (-task.p[a], a))
     return []
 
 
 class _Search:
-    """Branch and bound over the allowed sets of `least` to `most` agents."""
+    """Branch and bound over the allowed sets of `min_agents` to `max_agents` agents."""
 
-    def __init__(self, task: Task, allowed: Allowed, least: int, most: int) -> None:
-        self.task, self.allowed, self.least, self.most = task, allowed, least, most
+    def __init__(self, task: Task, allowed: Allowed, min_agents: int, max_agents: int) -> None:
+        self.task, self.allowed, self.min_agents, self.max_agents = task, allowed, min_agents, max_agents
         p = task.p
         key = p if task.goal != VALUE or task.costs is None else -np.log1p(-p) / np.maximum(task.costs, 1e-6)
         self.order = np.argsort(-key, kind="stable").tolist()
@@ -80,25 +81,26 @@ class _Search:
         """The best set as places; None where none is allowed."""
         number = count()
         start = self._node(frozenset(), frozenset(np.flatnonzero(~self.task.open | self.allowed.missing).tolist()))
-        nodes, known, known_worth = [] if start is None else [(-start[0], next(number), *start[1:])], None, -np.inf
+        nodes = [] if start is None else [(-start[0], next(number), *start[1:])]
+        incumbent, incumbent_worth = None, -np.inf
         for _ in range(MOST_NODES):
-            if not nodes or -nodes[0][0] <= known_worth:
+            if not nodes or -nodes[0][0] <= incumbent_worth:
                 break
             _, _, inside, outside, chosen = heapq.heappop(nodes)
             for more_in, more_out in self._split(inside, outside, chosen):
                 if more_in & more_out:
                     continue
                 node = self._node(more_in, more_out)
-                if node is None or node[0] <= known_worth:
+                if node is None or node[0] <= incumbent_worth:
                     continue
                 if self._fault(node[3]) is None:
-                    known, known_worth = sorted(node[3]), node[0]
+                    incumbent, incumbent_worth = sorted(node[3]), node[0]
                 else:
                     heapq.heappush(nodes, (-node[0], next(number), *node[1:]))
             if self._fault(chosen) is None:
-                known = sorted(chosen)
+                incumbent = sorted(chosen)
                 break
-        return known
+        return incumbent
 
     def _node(
         self, inside: frozenset[int], outside: frozenset[int]
@@ -108,7 +110,7 @@ class _Search:
         inside = frozenset(required)
         sure = np.zeros(len(self.task.p), np.bool_)
         sure[list(inside)] = True
-        if inside & outside or len(inside) > self.most or self.allowed.broken(sure) is not None:
+        if inside & outside or len(inside) > self.max_agents or self.allowed.broken(sure) is not None:
             return None
         barred = np.flatnonzero(self.allowed.against[list(inside)].any(axis=0)).tolist() if inside else []
         outside = outside.union(barred)
@@ -121,8 +123,8 @@ class _Search:
         worth = worth - self.task.margin * np.arange(len(worth))
         first, last = len(held), len(held) + len(rest)
         if self.sized:
-            first, last = max(first, self.least), min(last, self.most)
-        if first > last or len(held) + len(rest) < self.least:
+            first, last = max(first, self.min_agents), min(last, self.max_agents)
+        if first > last or len(held) + len(rest) < self.min_agents:
             return None
         size = first + int(worth[first : last + 1].argmax())
         return float(worth[size]), inside, outside, frozenset(order[:size])
@@ -131,7 +133,7 @@ class _Search:
         selected = np.zeros(len(self.task.p), np.bool_)
         selected[list(chosen)] = True
         fault = self.allowed.broken(selected)
-        if fault is None and not self.least <= len(chosen) <= self.most:
+        if fault is None and not self.min_agents <= len(chosen) <= self.max_agents:
             return "size", -1, -1
         return fault
 
@@ -145,13 +147,13 @@ class _Search:
         kind, agent, _other = fault
         if kind in ("size", "budget") or agent in inside:
             free = [a for a in self.order if a in chosen and a not in inside]
-            if len(chosen) < self.least:
+            if len(chosen) < self.min_agents:
                 free = [a for a in self.order if a not in chosen and a not in outside]
             if not free:
                 return []
             # The one that uses up most of what is short.
             agent = max(free, key=lambda a: self.allowed.costs[a]) if kind == "budget" else free[-1]
-            if kind != "budget" and len(chosen) < self.least:
+            if kind != "budget" and len(chosen) < self.min_agents:
                 agent = free[0]
         return [(inside, outside | {agent}), (inside | {agent}, outside)]
 
@@ -274,16 +276,16 @@ def _best(task: Task, listed: list[int], table: Floats, allowed: Allowed | None)
     sets, (numbers, sizes) = members(len(listed)), _numbers(len(listed))
     if task.margin:
         worth = worth - task.margin * sizes
-    if allowed is not None or task.most or task.least:
+    if allowed is not None or task.max_agents or task.min_agents:
         fine = np.ones(len(worth), np.bool_)
         if allowed is not None:
             whole = np.zeros((len(sets), len(task.p)), np.bool_)
             whole[:, listed] = sets
             fine &= allowed.holds(whole)
-        if task.most:
-            fine &= sizes <= task.most
-        least = min(task.least, int(sizes[fine].max()))
-        worth = np.where(fine & (sizes >= least), worth, -np.inf)
+        if task.max_agents:
+            fine &= sizes <= task.max_agents
+        fewest = min(task.min_agents, int(sizes[fine].max()))
+        worth = np.where(fine & (sizes >= fewest), worth, -np.inf)
     best = sets[int(worth.argmax())]
     chosen = best.nonzero()[0].tolist()
     if len(chosen) > 1:

@@ -35,13 +35,13 @@ Permits = Callable[[Collection[int]], bool]
 def chances(
     agents: Sequence[int],
     scores: Mapping[int, float],
-    least: int = 0,
-    most: int = 0,
+    min_agents: int = 0,
+    max_agents: int = 0,
     permits: Permits | None = None,
 ) -> dict[int, float]:
-    """q by agent: who may change sides, and how likely each is to, given that one does. `most` 0 is no limit; empty: nobody may."""
+    """q by agent: who may change sides, and how likely each is to when one does. `max_agents` 0: no limit. Empty: nobody may."""
     size = len(agents)
-    may = [agent for agent in scores if (size > least if agent in agents else not most or size < most)]
+    may = [agent for agent in scores if (size > min_agents if agent in agents else not max_agents or size < max_agents)]
     if permits is not None:
         may = [agent for agent in may if permits(turned(agents, agent))]
     if not may:
@@ -59,16 +59,16 @@ def explore(
     share: float,
     random: Random,
     *,
-    least: int = 0,
-    most: int = 0,
+    min_agents: int = 0,
+    max_agents: int = 0,
     permits: Permits | None = None,
 ) -> Explored:
     """The set to answer with, in place of the model's `agents`. `scores` are the probabilities of all agents that it may choose."""
     own = tuple(agents)
     if random.random() >= share:
         # Who might have changed sides matters only for whether anybody could.
-        return Explored(own, 1 - share if chances(own, scores, least, most, permits) else 1.0)
-    probabilities = chances(own, scores, least, most, permits)
+        return Explored(own, 1 - share if chances(own, scores, min_agents, max_agents, permits) else 1.0)
+    probabilities = chances(own, scores, min_agents, max_agents, permits)
     if not probabilities:
         return Explored(own, 1.0)
     flipped = random.choices(list(probabilities), list(probabilities.values()))[0]

@@ -193,11 +193,12 @@ def _divergence(mean: float, most_wrong: float) -> float:
     return (mean * log(mean / most_wrong) if mean else 0.0) + (1 - mean) * log((1 - mean) / (1 - most_wrong))
 
 
-def _binomial(most: int, count: int, p: float) -> float:
-    """P(Binomial(count, p) <= most)."""
+def _binomial(successes: int, count: int, p: float) -> float:
+    """P(Binomial(count, p) <= successes)."""
     whole = lgamma(count + 1)
     terms = (
-        whole - lgamma(k + 1) - lgamma(count - k + 1) + k * log(p) + (count - k) * log1p(-p) for k in range(most + 1)
+        whole - lgamma(k + 1) - lgamma(count - k + 1) + k * log(p) + (count - k) * log1p(-p)
+        for k in range(successes + 1)
     )
     return min(1.0, sum(exp(term) for term in terms))
 

@@ -44,8 +44,8 @@ def decided(trained: Mapping[int, float], scores: ColdScores, joining: Joining) 
     odds = log_odds(trained, likely, scores.trained)
     ids = list(odds)
     x, available = np.array([odds[agent] for agent in ids], np.float32), np.ones(len(ids), np.bool_)
-    least, most = joining.limits
-    order, _steps, _full = BayesPolicy(1.0, 0.0).walk(x, available, min_agents=least, max_agents=most)
+    min_agents, max_agents = joining.limits
+    order, _steps, _full = BayesPolicy(1.0, 0.0).walk(x, available, min_agents=min_agents, max_agents=max_agents)
     chosen = tuple(ids[place] for place in order)
     return None if scores.cold.keys().isdisjoint(chosen) else chosen
 
@@ -59,14 +59,15 @@ def together(
     if best is None:
         return tuple(agents), ()
     stay = tuple(agent for agent in agents if agent in best or agent == keep)
-    most = joining.limits[1]
-    joined = tuple(agent for agent in best if agent in scores.cold)[: max(most - len(stay), 0) if most else None]
+    max_agents = joining.limits[1]
+    room = max(max_agents - len(stay), 0) if max_agents else None
+    joined = tuple(agent for agent in best if agent in scores.cold)[:room]
     whole = (*stay, *joined)
     if joining.permits is None or joining.permits(whole):
         return whole, joined
     whole = tuple(agents)
     for agent in joined:
-        if joining.permits((*whole, agent)) and not 0 < most <= len(whole):
+        if joining.permits((*whole, agent)) and not 0 < max_agents <= len(whole):
             whole = (*whole, agent)
     return whole, whole[len(agents) :]
 

@@ -67,13 +67,13 @@ def fit_pairs(queries: Queries, seed: int) -> Pairs | None:
         return None
     rng = np.random.Generator(np.random.PCG64(seed))
     fold = queries.folds(FOLDS, seed)
-    known = required & asked & (rng.random(required.shape) < 0.5)
+    evidence = required & asked & (rng.random(required.shape) < 0.5)
     weights = np.zeros((FOLDS + 1, agents, agents), np.float32)
     gain = np.zeros(rows)
     for a in range(agents):
         alone = np.stack([x[:, a].astype(np.float64), np.ones(rows)], axis=1)  # (N, 2)
         others = np.arange(agents) != a
-        with_pairs = np.concatenate([alone, known[:, others]], axis=1)  # (N, 1 + A)
+        with_pairs = np.concatenate([alone, evidence[:, others]], axis=1)  # (N, 1 + A)
         y = required[:, a]
         for k in range(FOLDS + 1):
             learned = (fold != k) & asked[:, a]

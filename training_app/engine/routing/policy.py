@@ -216,7 +216,7 @@ class SharedPolicy:
         first, state = np.empty_like(projected), np.empty(CONTEXT, np.float32)
         p_of: list[float] = p.tolist()
         by_p = range(len(x)) if len(x) > SHORTLIST else (-p).argsort(kind="stable").tolist()
-        taken = bytearray(len(x))
+        selected = bytearray(len(x))
         total, none = sum(p_of), float(np.exp(np.log1p(-p).sum()))
         hits, count, top, grain = 0.0, 0, 0, float(GRAIN)
         limit = min(len(x), max_agents) if max_agents else len(x)
@@ -227,7 +227,7 @@ class SharedPolicy:
                 short = count + SHORTLIST
                 shared, hidden_of = projected[:short], first[:short]
                 layers_of = [(weights, values[:short]) for weights, values in layers]
-            while taken[by_p[top]]:
+            while selected[by_p[top]]:
                 top += 1
             left = max(total - hits, 0.0)
             state[:] = (
@@ -247,7 +247,7 @@ class SharedPolicy:
             if not (value > BARRED / 2 if count < min_agents else value > self._stop_value(state) + margin):
                 return order, count + 1, False
             order.append(best)
-            taken[best] = True
+            selected[best] = True
             projected[best, -1] = 1  # barred from here on
             hits += p_of[best]
             count += 1
@@ -456,7 +456,7 @@ def walked(
             q = np.where(conditional(x, policy.pairs, selected[None])[0] > -LIMIT, q, BARRED)
         return q, float(stop[0])
 
-    return rules.walk(values, available, allowed, least=min_agents, most=max_agents, margin=margin)
+    return rules.walk(values, available, allowed, min_agents=min_agents, max_agents=max_agents, margin=margin)
 
 
 def _best_sets(

@@ -150,14 +150,14 @@ def _learn(
     networks = Networks(online, target, optimizer)
     replay = Replay(config.replay_buffer_size, agents)
     kept = {name: t.clone() for name, t in online.state_dict().items()}
-    begin, best, kept_step, losses, taken = 0, -np.inf, 0, [0.0, 0.0], 0
+    begin, best, kept_step, losses, steps = 0, -np.inf, 0, [0.0, 0.0], 0
     log: list[dict[str, float]] = []
     row, selected = int(train.draw(rng, 1)[0]), np.zeros(agents, np.bool_)
     if resume is not None:
         arrays, meta = resume
         restore(arrays, online, target, optimizer, kept)
         replay.restore(arrays, meta["count"])
-        row, selected, taken = meta["row"], arrays["walker"].copy(), meta["taken"]
+        row, selected, steps = meta["row"], arrays["walker"].copy(), meta["taken"]
         rng.bit_generator.state = meta["rng"]
         begin, best, kept_step = meta["step"], meta["best"], meta["kept_step"]
         losses, log = list(meta["losses"]), list(meta["log"])
@@ -175,7 +175,7 @@ def _learn(
             with torch.no_grad():
                 values = online(online.read(texts, np.array([row])), _floats(selected[None]))[0]
             action = int(np.where(allowed, values.numpy(), -np.inf).argmax())
-        taken += 1
+        steps += 1
         after = selected.copy()
         required = train.required[row] & asked
         if action < agents:
@@ -184,7 +184,7 @@ def _learn(
         else:
             reward = 0.0
         full = not env.selectable(after, asked).any()
-        ended = action == agents or full or taken >= config.max_steps_per_episode
+        ended = action == agents or full or steps >= config.max_steps_per_episode
         if ended:
             # The end pays; as published, the selection that ends an episode costs nothing of its own.
             paid = float(env.stop_rewards(after[None], required[None], rng)[0])
@@ -194,7 +194,7 @@ def _learn(
         replay.add(row, selected, action, reward, after, ended)
         selected = after
         if ended:
-            row, selected, taken = int(train.draw(rng, 1)[0]), np.zeros(agents, np.bool_), 0
+            row, selected, steps = int(train.draw(rng, 1)[0]), np.zeros(agents, np.bool_), 0
 
         if len(replay) >= config.min_replay_size:
             drawn = rng.integers(len(replay), size=config.batch_size)
@@ -223,7 +223,7 @@ def _learn(
                 "rng": rng.bit_generator.state,
                 "count": replay.count,
                 "row": row,
-                "taken": taken,
+                "taken": steps,
             }
             arrays = saved_state(online, target, optimizer, kept) | replay.arrays() | {"walker": selected.copy()}
             policy = None
@@ -271,8 +271,8 @@ def _step(
         going = torch.from_numpy(~replay.ended[drawn]).float()
         y = torch.from_numpy(replay.reward[drawn]) + config.gamma * value * going
     q = online(read, _floats(replay.selected[drawn]))
-    taken = q.gather(1, torch.from_numpy(replay.action[drawn])[:, None])[:, 0]
-    loss = nn.functional.mse_loss(taken, y)
+    q_action = q.gather(1, torch.from_numpy(replay.action[drawn])[:, None])[:, 0]
+    loss = nn.functional.mse_loss(q_action, y)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

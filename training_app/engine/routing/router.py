@@ -205,13 +205,13 @@ class Router:
         if type(text) is not str:  # a turn depends on what was said before it
             return self._read_anew(text)
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        known = self._remembered.get(key)
-        if known is None:
-            known = self._read_anew(text)
+        reading = self._remembered.get(key)
+        if reading is None:
+            reading = self._read_anew(text)
             if len(self._remembered) >= self._room:
                 self._remembered = {}  # all is forgotten: no book-keeping on the hot path
-            self._remembered[key] = known
-        return known
+            self._remembered[key] = reading
+        return reading
 
     def _read_anew(self, text: str) -> tuple[FloatArray, float]:
         x = self._platt(self.scorer.logits((text,)))[0]
@@ -243,21 +243,21 @@ class Router:
         if (reader := self._reader(text)) is not None:
             return self._guessed(text, reader.route(text, available, limits=limits, rules=self._ruled(rules)))
         mask = self._available(available)
-        least, most = limits or (self._min, self._max)
+        min_agents, max_agents = limits or (self._min, self._max)
         at = self.calibration.margin if margin is None else margin
         x, near = self._read(text)
         allowed = self._allowed(rules)
         if isinstance(self._walks, BayesPolicy):
             order, steps, full = self._walks.walk(
-                x, mask, min_agents=least, max_agents=most, margin=at, allowed=allowed
+                x, mask, min_agents=min_agents, max_agents=max_agents, margin=at, allowed=allowed
             )
         elif self._walks is not None and allowed is None:
-            order, steps, full = self._walks.walk(x, mask, min_agents=least, max_agents=most, margin=at)
+            order, steps, full = self._walks.walk(x, mask, min_agents=min_agents, max_agents=max_agents, margin=at)
         else:
-            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most), at, allowed)
+            _, orders, counts = self._greedy([text], x[None], mask[None], (min_agents, max_agents), at, allowed)
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
-            full = bool(most) and len(order) >= most
+            full = bool(max_agents) and len(order) >= max_agents
         needed = self._needed.logit_of(near, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
         return self._answer(order, p, mask, confidence, needed, steps, full)
@@ -279,18 +279,22 @@ class Router:
                 text, reader.above(text, threshold, available, limits=limits, rules=self._ruled(rules))
             )
         mask = self._available(available)
-        least, most = limits or (self._min, self._max)
+        min_agents, max_agents = limits or (self._min, self._max)
         x, near = self._read(text)
         p = self.calibration.probabilities(x[None])[0].tolist()
         ranked = sorted((a for a, open_ in enumerate(mask.tolist()) if open_), key=lambda a: -p[a])
-        order = [a for place, a in enumerate(ranked) if place < least or p[a] >= threshold][: most or None]
+        order = [a for place, a in enumerate(ranked) if place < min_agents or p[a] >= threshold][: max_agents or None]
         allowed = self._allowed(rules)
         if allowed is not None:
             likely = np.nextafter(np.array(p), 2)  # an agent at the threshold is in
-            order = walk(lambda _: (likely, threshold), mask, allowed, least=least, most=most, margin=0.0)[0]
+            order = walk(
+                lambda _: (likely, threshold), mask, allowed, min_agents=min_agents, max_agents=max_agents, margin=0.0
+            )[0]
         needed = self._needed.logit_of(near, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
-        return self._answer(order, p, mask, confidence, needed, len(order) + 1, bool(most) and len(order) == most)
+        return self._answer(
+            order, p, mask, confidence, needed, len(order) + 1, bool(max_agents) and len(order) == max_agents
+        )
 
     def route_batch(
         self,
@@ -337,8 +341,10 @@ class Router:
         before_it, now = (np.array([[agent in chosen for agent in ids]], np.bool_) for chosen in (last, route.agents))
         likely = float(self.continuing.probabilities(p, before_it, now, [text])[0])
         ruled = self._ruled(rules)
-        least, most = limits or self.limits
-        barred = len(kept) < least or (most and len(kept) > most) or (ruled and not ruled.permits(kept))
+        min_agents, max_agents = limits or self.limits
+        barred = (
+            len(kept) < min_agents or (max_agents and len(kept) > max_agents) or (ruled and not ruled.permits(kept))
+        )
         if same or barred or likely < max(1 - sticky, 1e-9):
             return route, Continued(kept, same, likely if same else 1 - likely)
         sure = float(self.confidences([text], [kept], available)[0])
@@ -424,7 +430,7 @@ class Router:
         margin: float | None = None,
         allowed: Allowed | None = None,
     ) -> tuple[BoolArray, Any, Any]:
-        least, most = limits or (self._min, self._max)
+        min_agents, max_agents = limits or (self._min, self._max)
         seen = x if self._features is None else self._features.logits(texts)
         nothing = np.zeros((len(x), 0), np.float32)
         return greedy(
@@ -432,8 +438,8 @@ class Router:
             seen,
             nothing,
             available,
-            min_agents=least,
-            max_agents=most,
+            min_agents=min_agents,
+            max_agents=max_agents,
             margin=self.calibration.margin if margin is None else margin,
             allowed=allowed,
         )

@@ -96,7 +96,7 @@ def test_no_row_is_joined_to_what_the_pool_never_asks() -> None:
 
 def test_who_was_not_asked_about_one_half_is_not_known_to_be_unneeded_by_the_whole() -> None:
     target, counted = [[1, 0, 0], [0, 1, 1]] * 20, [[1, 1, 0], [1, 1, 1]] * 20
-    rows = replace(joining(target, counted=counted), share=1.0, most=3)
+    rows = replace(joining(target, counted=counted), share=1.0, max_agents=3)
     texts, y, known = rows.of([1] * 40, torch.Generator().manual_seed(0))
     assert all(len(words) == 2 for words in texts)
     assert bool((y == 1).all())

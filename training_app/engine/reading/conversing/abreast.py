@@ -36,7 +36,7 @@ class Abreast:
     def margins(self, texts: Sequence[str]) -> FloatArray:
         """What each model says of its text, float32[T, C - 1] for T texts: the margins of `logits_of`, to the bit; 0 for "", and in
         columns that a model does not have. Where there are more texts than models, the last are not read."""
-        pieces = [m.tfidf.pieces(said) if said else b"" for m, said in zip(self.models, texts, strict=False)]
+        pieces = [m.tfidf.pieces(text) if text else b"" for m, text in zip(self.models, texts, strict=False)]
         every = np.frombuffer(bytearray().join(pieces), np.int32)
         end = 0
         for piece, begin in zip(pieces, self._begins, strict=False):
@@ -55,12 +55,12 @@ class Abreast:
         values *= rows[:, 0]
         # Where each block begins: the words of the first model, its character n-grams, the words of the second, …
         cuts = indices.searchsorted(self._blocks[: 2 * len(pieces) + 1]).tolist()
-        said = np.zeros((len(cuts) - 1, rows.shape[1]), np.float32)
-        scales = [0.0] * len(said)
+        sums = np.zeros((len(cuts) - 1, rows.shape[1]), np.float32)
+        scales = [0.0] * len(sums)
         for block, (start, end) in enumerate(pairwise(cuts)):
             if start < end:
                 part, columns = values[start:end], self._columns[block // 2]
-                part.dot(rows[start:end, :columns], out=said[block, :columns])
+                part.dot(rows[start:end, :columns], out=sums[block, :columns])
                 scales[block] = 1 / float(part.dot(part)) ** 0.5
-        said *= np.array(scales, np.float32)[:, None]
-        return np.asarray(said[::2, 1:] + said[1::2, 1:])
+        sums *= np.array(scales, np.float32)[:, None]
+        return np.asarray(sums[::2, 1:] + sums[1::2, 1:])

@@ -97,8 +97,8 @@ def features(p: NDArray[Any], last: BoolArray, chosen: BoolArray, texts: Sequenc
 def asks(text: str) -> bool:
     """Whether what was said last before a turn ends in a question."""
     earlier = before(text)
-    said = earlier[-1].content.rstrip(" \t\n\"'»”)") if earlier and earlier[-1].role != USER else ""
-    return said.endswith(tuple(QUESTION_MARKS))
+    last_message = earlier[-1].content.rstrip(" \t\n\"'»”)") if earlier and earlier[-1].role != USER else ""
+    return last_message.endswith(tuple(QUESTION_MARKS))
 
 
 def last_turn(text: str) -> tuple[tuple[int, ...] | None, str | None]:

@@ -310,9 +310,9 @@ class TurnsMargins:
         where = _places(text)
         parts_of_agent: list[dict[str, float]] = [{} for _ in self.bias]
         joint, based = (1.0, 1.0) if self.reader is not None else (float(self.mix[0]), float(self.mix[1]))
-        for name, channel, said in zip(CHANNELS, self.channels, channels.texts, strict=False):
-            if said:
-                for a, parts in enumerate(channel.explain(said, 2 * top)[: len(parts_of_agent)]):
+        for name, channel, channel_text in zip(CHANNELS, self.channels, channels.texts, strict=False):
+            if channel_text:
+                for a, parts in enumerate(channel.explain(channel_text, 2 * top)[: len(parts_of_agent)]):
                     for part, weight in parts:
                         shown = part if name == "now" else f"{part} ({_whose(part, where[name])})"
                         parts_of_agent[a][shown] = parts_of_agent[a].get(shown, 0.0) + joint * weight

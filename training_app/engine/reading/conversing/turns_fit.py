@@ -217,10 +217,10 @@ class _Channel(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str], agents: int, channel: int) -> _Channel:
-        least = 2 if len(texts) >= MANY else 1
-        most = MOST_WEIGHTS // (agents * len(CHANNELS))
+        min_documents = 2 if len(texts) >= MANY else 1
+        max_features = MOST_WEIGHTS // (agents * len(CHANNELS))
         try:
-            return cls(*fit_tfidf(texts, max_features=most, min_documents=least))
+            return cls(*fit_tfidf(texts, max_features=max_features, min_documents=min_documents))
         except ValueError:
             # Nobody says anything here: one n-gram that no text holds keeps the place.
             tfidf, _ = fit_tfidf(["\u2400"])
@@ -277,8 +277,10 @@ def _joint(
             # Its constant is left out: the reader has its own.
             own = np.concatenate([own, _telling(channel.matrix, ~said_before[inside], seed)], axis=1)
         if handed is not None and len(channels) == 1:
-            known = handed[inside] >= 0
-            own = np.concatenate([own, _telling(channel.matrix[known], handed[inside][known] == 1, seed)], axis=1)
+            was_handed = handed[inside] >= 0
+            own = np.concatenate(
+                [own, _telling(channel.matrix[was_handed], handed[inside][was_handed] == 1, seed)], axis=1
+            )
         channels.append(LinearMargins(channel.tfidf, own, np.zeros(own.shape[1], np.float32)))
         start = end
     answered_before = weights[start:].reshape(2, size, size).copy()
@@ -320,12 +322,12 @@ def _with_strange_turns(
         for _ in range(int(rng.random() + (STRANGE if own else times))):
             other = there[int(rng.integers(len(there)))] if there else i
             if groups[other] != groups[i]:
-                said = before(texts[other])
+                other_messages = before(texts[other])
                 if rng.random() < 0.5:
-                    asked = [at for at, message in enumerate(said) if message.role == USER] or [0]
+                    asked = [at for at, message in enumerate(other_messages) if message.role == USER] or [0]
                     at = asked[int(rng.integers(len(asked)))]
-                    said = said[at : at + 2]
-                pairs.append((i, text_of(str(text), (*said, *own))))
+                    other_messages = other_messages[at : at + 2]
+                pairs.append((i, text_of(str(text), (*other_messages, *own))))
     return pairs
 
 

@@ -14,7 +14,7 @@ class Joining:
     """Training rows, some of them followed or preceded by another that needs one agent: the two need the agents of both.
 
     rows [N]: int64[T] numbers of words; target, counted float32[N, A]. share: of the rows that are joined, where the result needs
-    at most `most` agents. ones int64[M]: the rows that need one agent. Where no row needs several, or none needs just one, a joined
+    at most `max_agents`. ones int64[M]: the rows that need one agent. Where no row needs several, or none needs just one, a joined
     query is like none of the pool's, and the share is 0.
     """
 
@@ -22,7 +22,7 @@ class Joining:
     target: Tensor
     counted: Tensor
     share: float
-    most: int
+    max_agents: int
     ones: Tensor
 
     @classmethod
@@ -36,15 +36,15 @@ class Joining:
     def of(self, chosen: Sequence[int], draw: torch.Generator) -> tuple[list[Tensor], Tensor, Tensor]:
         """The rows of these numbers (B): words, target and counted float32[B, A]. An agent that either needs is needed and known;
         one that was not asked about either is not."""
-        read, y, known = [self.rows[i] for i in chosen], self.target[chosen], self.counted[chosen]
+        read, y, counted = [self.rows[i] for i in chosen], self.target[chosen], self.counted[chosen]
         if not self.share:
-            return read, y, known
+            return read, y, counted
         mates = self.ones[torch.randint(len(self.ones), (len(chosen),), generator=draw)]
         both = torch.maximum(y, self.target[mates])
-        joined = (torch.rand(len(chosen), generator=draw) < self.share) & (both.sum(dim=1) <= self.most)
+        joined = (torch.rand(len(chosen), generator=draw) < self.share) & (both.sum(dim=1) <= self.max_agents)
         first = torch.rand(len(chosen), generator=draw) < 0.5
         for b in joined.nonzero()[:, 0].tolist():
             mate = self.rows[int(mates[b])]
             read[b] = torch.cat([mate, read[b]] if first[b] else [read[b], mate])
-        together = torch.maximum(both, known * self.counted[mates])
-        return read, torch.where(joined[:, None], both, y), torch.where(joined[:, None], together, known)
+        together = torch.maximum(both, counted * self.counted[mates])
+        return read, torch.where(joined[:, None], both, y), torch.where(joined[:, None], together, counted)

@@ -103,7 +103,7 @@ class Lexicon:
     """The words of the training texts, numbered from 1, and after them words that do not exist.
 
     own int64[W]: row of each in the word table; bags int64[W, G]: its n-gram buckets; count float32[W]; telling
-    float32[W, A]: the smoothed share of the texts with the word that require each agent; known: words that have a
+    float32[W, A]: the smoothed share of the texts with the word that require each agent; own_words: words that have a
     vector of their own, in the order of the table's rows from 2; invented: how many words at the end do not exist.
     """
 
@@ -112,7 +112,7 @@ class Lexicon:
     bags: Tensor
     count: Tensor
     telling: Tensor
-    known: list[str]
+    own_words: list[str]
     invented: int
 
 
@@ -147,8 +147,8 @@ def _lexicon(
     counts = _counts(texts)
     number = {word: row for row, word in enumerate(sorted(counts), start=1)}
     frequent = sorted((w for w in counts if round(counts[w]) >= settings.min_count), key=lambda w: (-counts[w], w))
-    known = frequent[: settings.max_words]
-    own_row = {word: row for row, word in enumerate(known, start=2)}
+    own_words = frequent[: settings.max_words]
+    own_row = {word: row for row, word in enumerate(own_words, start=2)}
     size = len(number) + 1 + INVENTED
     own = torch.full((size,), UNKNOWN)
     own[0] = PAD
@@ -176,7 +176,7 @@ def _lexicon(
     telling = torch.zeros(size, Y.shape[1])
     shares = (required + _SMOOTH * prior) / (containing + _SMOOTH)
     telling[: len(required)] = torch.from_numpy(shares.astype(np.float32))
-    return Lexicon(number, own, bags, count, telling, known, INVENTED)
+    return Lexicon(number, own, bags, count, telling, own_words, INVENTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class SequenceScorer:
         rows = [torch.tensor([lexicon.number[word] for word in words] or [PAD]) for words in split]
         target, counted = torch.from_numpy((Y & asked).astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
         empty = torch.from_numpy(~(Y & asked).any(axis=1) & asked.all(axis=1))  # [N]: surely none of these
-        network = Network(self, len(lexicon.known), Y.shape[1], draw)
+        network = Network(self, len(lexicon.own_words), Y.shape[1], draw)
         average = copy.deepcopy(network).requires_grad_(False)
         forget = self.rare / (self.rare + lexicon.count)  # [W]
         optimizer = torch.optim.AdamW(
@@ -272,15 +272,15 @@ class SequenceScorer:
         joining = Joining.between(rows, target, counted, self.joins)
         for update in range(1, updates + 1):
             chosen = next(batches)
-            read, y, known = joining.of(chosen, draw)
+            read, y, is_counted = joining.of(chosen, draw)
             ids = nn.utils.rnn.pad_sequence(read)  # int64[T, B]
             mask = _mask([len(row) for row in read], ids.shape[0])
-            weight = known
+            weight = is_counted
             if bool(empty.any()):
-                weight = known * torch.where(empty[chosen] & ~y.any(dim=1), self.empty_weight, 1.0)[:, None]
+                weight = is_counted * torch.where(empty[chosen] & ~y.any(dim=1), self.empty_weight, 1.0)[:, None]
                 ids, hollow = self._hollowed(ids, y, lexicon, draw)
                 y = torch.where(hollow[:, None], 0.0, y)
-                weight = torch.where(hollow[:, None], known, weight)
+                weight = torch.where(hollow[:, None], is_counted, weight)
             unique, place = torch.unique(ids, return_inverse=True)
             forgotten = (torch.rand(len(unique), generator=draw) < forget[unique]) & (unique != 0)
             own = torch.where(forgotten, UNKNOWN, lexicon.own[unique])
@@ -340,17 +340,17 @@ class SequenceScorer:
 
     def _serving(self, network: Network, lexicon: Lexicon, Y: BoolArray, asked: BoolArray) -> SequenceMargins:
         """The numpy form of a trained network."""
-        known = torch.tensor([lexicon.number[word] for word in lexicon.known], dtype=torch.int64)
+        word_ids = torch.tensor([lexicon.number[word] for word in lexicon.own_words], dtype=torch.int64)
         with torch.no_grad():
             vectors = [
                 network.vectors(lexicon.own[part], lexicon.bags[part])
-                for part in torch.split(known, 4_096)
+                for part in torch.split(word_ids, 4_096)
                 if len(part)
             ]
             table = torch.cat(vectors) if vectors else torch.zeros(0, self.width)
         one_class = (~(Y & asked).any(axis=0)) | (~(~Y & asked).any(axis=0))
         return SequenceMargins(
-            words=lexicon.known,
+            words=lexicon.own_words,
             vectors=_array(table).astype(np.float16),
             unknown=_array(network.own[UNKNOWN]).astype(np.float16),
             ngrams=_array(network.ngrams[: self.buckets]).astype(np.float16),

@@ -65,11 +65,11 @@ class StudentScorer:
     ) -> FusedMargins | LinearMargins:
         """texts (N), Y bool[N, A], asked bool[N, A]."""
         progress(0, 2, "what the slow scorer makes of texts without labels")
-        said = guessed(self.texts, self.teacher(Rows(list(texts), Y, asked), self.texts, seed))
+        guesses = guessed(self.texts, self.teacher(Rows(list(texts), Y, asked), self.texts, seed))
         progress(1, 2, "the fast scorer")
         rows = Taught(
-            [*self.taught.texts, *said.texts],
-            np.concatenate([self.taught.required, said.required]),
-            np.concatenate([self.taught.weights, said.weights]),
+            [*self.taught.texts, *guesses.texts],
+            np.concatenate([self.taught.required, guesses.required]),
+            np.concatenate([self.taught.weights, guesses.weights]),
         )
         return FusedScorer(rows, embedding=False).fit(texts, Y, asked, seed=seed, progress=progress)

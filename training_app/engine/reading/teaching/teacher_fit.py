@@ -89,8 +89,8 @@ class TeacherScorer:
     ) -> TeacherMargins:
         """texts (N), Y bool[N, A], asked bool[N, A]. Raises ConfigError where the encoder cannot be read."""
         # In this process the same texts, labels and seed are the same rows.
-        said = repr((list(texts), seed)).encode("utf-8", "surrogatepass") + Y.tobytes() + asked.tobytes()
-        key = hashlib.blake2b(said, digest_size=16).digest()
+        contents = repr((list(texts), seed)).encode("utf-8", "surrogatepass") + Y.tobytes() + asked.tobytes()
+        key = hashlib.blake2b(contents, digest_size=16).digest()
         if key not in self._made:
             self._made[key] = self._fit(list(texts), Y, asked, seed, progress)
         return self._made[key]
@@ -103,10 +103,10 @@ class TeacherScorer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # the encoder's dropout draws from the global generator
             encoder = _encoder(self.folder)
-            known, required = asked.astype(np.float32), (Y & asked).astype(np.float32)
+            weights, required = asked.astype(np.float32), (Y & asked).astype(np.float32)
             if self.taught is not None and self.taught.texts:
                 texts = [*texts, *self.taught.texts]
-                known = np.concatenate([known, self.taught.weights.astype(np.float32)])
+                weights = np.concatenate([weights, self.taught.weights.astype(np.float32)])
                 required = np.concatenate([required, self.taught.required.astype(np.float32)])
             tokens = [read.encode(readable(self.folder.prefix + text)).ids for text in texts]
             head = nn.Linear(encoder.transformer.config.hidden_size, Y.shape[1])
@@ -114,7 +114,7 @@ class TeacherScorer:
                 head.weight.zero_()
                 head.bias.copy_(torch.from_numpy(prior_log_odds(Y, asked)))
             pad = int(getattr(encoder.transformer.config, "pad_token_id", 0) or 0)
-            _tune(encoder, head, tokens, torch.from_numpy(required), torch.from_numpy(known), pad, seed, progress)
+            _tune(encoder, head, tokens, torch.from_numpy(required), torch.from_numpy(weights), pad, seed, progress)
         encoder.eval()
         probes = [t for t in dict.fromkeys(texts) if t][:PROBES]
         graph, int8 = _graph(encoder, [read.encode(readable(self.folder.prefix + t)).ids for t in probes])
@@ -185,7 +185,7 @@ def _tune(
     head: nn.Linear,
     tokens: Sequence[Sequence[int]],
     required: Tensor,
-    known: Tensor,
+    weights: Tensor,
     pad: int,
     seed: int,
     progress: ScorerProgress,
@@ -217,7 +217,7 @@ def _tune(
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=short):
             vectors = encoder(ids, mask)
         margins = head(vectors.float())  # [B, A]
-        counts = known[rows]
+        counts = weights[rows]
         losses = nn.functional.binary_cross_entropy_with_logits(margins, required[rows], reduction="none")
         loss = (counts * losses).sum() / counts.sum().clamp(min=1.0)
         optimizer.zero_grad()

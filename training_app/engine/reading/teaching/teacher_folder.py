@@ -98,12 +98,12 @@ def _pooling(path: Path) -> str:
     place = path / str(places[0]) / "config.json" if places else path / "1_Pooling" / "config.json"
     if not place.resolve().is_relative_to(path.resolve()):
         raise _wrong(f"{path / 'modules.json'} names a path outside the folder")
-    said = _json(place, {})
+    pooling_config = _json(place, {})
     ways = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
-    chosen = [way for way, key in ways.items() if said.get(key)]
-    if said.get("pooling_mode") in ways:
-        chosen = [said["pooling_mode"]]
-    if (said and not chosen) or len(chosen) > 1:
+    chosen = [way for way, key in ways.items() if pooling_config.get(key)]
+    if pooling_config.get("pooling_mode") in ways:
+        chosen = [pooling_config["pooling_mode"]]
+    if (pooling_config and not chosen) or len(chosen) > 1:
         raise _wrong(f"{place} pools in a way that is not read: one of {', '.join(ways)} is")
     return chosen[0] if chosen else "mean"
 

@@ -50,12 +50,12 @@ class RealWords(Container[str]):
 
     def __init__(self, words: Collection[str]) -> None:
         shared = {language: sum(map(listed.__contains__, words)) for language, listed in _short_lists().items()}
-        most = max(shared.values())
+        highest = max(shared.values())
         long = available_languages("large")
         spoken = [
             language
             for language, count in shared.items()
-            if count and count >= SPOKEN_SHARE * most and language in long
+            if count and count >= SPOKEN_SHARE * highest and language in long
         ]
         self._lists = [*map(_long_list, spoken), _every_language()]
 

@@ -118,7 +118,7 @@ class Spelling:
 
     def _near(self, word: str) -> str:
         """The known word that is one slip away, of several the most frequent; the word itself where none is."""
-        known, hidden, size = self.words, self._hidden, len(word)
+        frequencies, hidden, size = self.words, self._hidden, len(word)
         halves = [(word[:at], word[at:]) for at in range(1, size)]
         tried: list[Iterable[str]] = []
         if size >= SWAPPED:
@@ -129,9 +129,9 @@ class Spelling:
         if size >= OTHER:
             tried.append(hidden.get(a + HIDDEN + b[1:], "") for a, b in halves if len(b) > 1)
         for words in tried:
-            candidates = {w for w in words if w in known}
+            candidates = {w for w in words if w in frequencies}
             if candidates:
-                return max(candidates, key=lambda w: (known[w], w))
+                return max(candidates, key=lambda w: (frequencies[w], w))
         return word
 
 
@@ -153,10 +153,10 @@ def _slips(word: str, letters: Iterable[str]) -> Iterator[str]:
 
 def tidied(text: str, spelling: Spelling | None = None) -> str:
     """The query as it is read; of a conversation the last turn."""
-    said = unframed(str(text))
+    cleaned = unframed(str(text))
     if spelling is not None:
-        said = spelling(said)
-    return text if said == str(text) else text_of(said, before(text))
+        cleaned = spelling(cleaned)
+    return text if cleaned == str(text) else text_of(cleaned, before(text))
 
 
 class TidiedMargins:
