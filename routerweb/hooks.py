@@ -202,7 +202,7 @@ def model_kinds() -> "Sequence[Kind]":
 
 
 @Hook
-def words_for_agents(pool: "Pool", said: str, /) -> Mapping[int, Sequence[tuple[int, int, int]]]:
+def words_for_agents(pool: "Pool", query: str, /) -> Mapping[int, Sequence[tuple[int, int, int]]]:
     """Called when somebody who labels a query that is not blind points at an agent: which words of the text to route call for each
     agent, as (start, end, strength from 1 to 3), in units of UTF-16; agents without any are left out."""
     return {}

@@ -27,7 +27,7 @@ class TestReaders:
         assert parameters.key("2147483648") == 2**31
         assert parameters.key(str(2**63)) is None
         assert parameters.key("0") is None
-        assert parameters.number("3", least=4) is None
+        assert parameters.number("3", lowest=4) is None
 
     def test_a_list_is_bounded_and_keeps_its_order(self) -> None:
         assert parameters.listed("3,²,1,,x,2") == [3, 1, 2]

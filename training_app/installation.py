@@ -84,14 +84,14 @@ def read_demo() -> Demo | None:
 
 def make_demo(pools: Sequence[Pool]) -> Demo:
     """The demo's login and key, made where they are missing; what stands already is kept, and opens all the pools."""
-    known, slugs = read_demo(), tuple(pool.slug for pool in pools)
+    existing, slugs = read_demo(), tuple(pool.slug for pool in pools)
     users = get_user_model().objects
-    key = ApiKey.objects.live().filter(digest=ApiKey.digest_of(known.key)).first() if known else None
-    if known and key and users.filter(username=known.login).exists():
-        if known.pools == slugs:
-            return known
+    key = ApiKey.objects.live().filter(digest=ApiKey.digest_of(existing.key)).first() if existing else None
+    if existing and key and users.filter(username=existing.login).exists():
+        if existing.pools == slugs:
+            return existing
         key.pools.add(*pools)
-        return _kept(replace(known, pools=slugs))
+        return _kept(replace(existing, pools=slugs))
     demo = Demo(slugs, "admin@routerweb.local", secrets.token_urlsafe(12), "")
     user, _ = users.get_or_create(username=demo.login, defaults={"email": demo.login})
     user.is_staff = user.is_superuser = True

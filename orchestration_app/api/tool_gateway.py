@@ -108,18 +108,18 @@ class ToolsView(McpView):
         if name == CALL:
             name, task, given = given.get("name"), given.get("task", ""), given.get("arguments") or {}
             if not isinstance(given, dict) or not isinstance(task, str):
-                return mcp.told("arguments must be an object, and task a text.")
+                return mcp.tool_error("arguments must be an object, and task a text.")
         tool = box.named(str(name))
         if tool is None:
-            return mcp.told(f"There is no tool {str(name)[:80]}. Call search first.")
+            return mcp.tool_error(f"There is no tool {str(name)[:80]}. Call search first.")
         return self._tool(box, tool, given, task[:LONGEST])
 
     def _searched(self, given: dict[str, Any]) -> dict[str, Any]:
         query, most = given.get("query"), given.get("most", 0)
         if not isinstance(query, str) or not query.strip():
-            return mcp.told("query must be a text that says what is to be done.")
+            return mcp.tool_error("query must be a text that says what is to be done.")
         if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 50:
-            return mcp.told("most must be a whole number from 1 to 50.")
+            return mcp.tool_error("most must be a whole number from 1 to 50.")
         self._count(query)
         tools = self._box().found(query[:LONGEST], most)
         return mcp.answered({"tools": [{**tool.as_json(), "score": score} for tool, score in tools]})
@@ -136,11 +136,11 @@ class ToolsView(McpView):
         words = task or " ".join(value for value in arguments.values() if isinstance(value, str)) or tool.own
         self._count(words)
         if asides.needs_approval(spec, [words, json.dumps(arguments)]):
-            return mcp.told(
+            return mcp.tool_error(
                 f"A person has to approve calls of {tool.name}. Begin an episode instead: POST /api/orchestrate/."
             )
         if box.orchestra.limits:
-            return mcp.told(
+            return mcp.tool_error(
                 "What calls cost is limited in this pool. Begin an episode instead: POST /api/orchestrate/."
             )
         outcome = asyncio.run(_called(box, tool, arguments, words))
@@ -154,7 +154,7 @@ class ToolsView(McpView):
             row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
         kept = toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, self.access.caller.pk)
         if isinstance(outcome, Failure):
-            return mcp.told(f"{tool.name} failed: {outcome.why}") | {"_meta": {"routerweb/episode": str(kept.pk)}}
+            return mcp.tool_error(f"{tool.name} failed: {outcome.why}") | {"_meta": {"routerweb/episode": str(kept.pk)}}
         content = [{"type": "text", "text": outcome.content}]
         return {
             "content": content, "isError": False, "resultType": "complete", "_meta": {"routerweb/episode": str(kept.pk)},

@@ -86,7 +86,7 @@ async def call(
             tokens_in, tokens_out = (outcome.metadata.get(name) for name in ("tokens_in", "tokens_out"))
             if isinstance(tokens_in, int) and isinstance(tokens_out, int):
                 span.usage(tokens_in, tokens_out)
-            span.said(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
+            span.record_texts(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
         return outcome
 
 

@@ -70,7 +70,7 @@ class Told:
         """The tokens of a call, as its server counts them."""
         self.set(gen_ai__usage__input_tokens=tokens_in, gen_ai__usage__output_tokens=tokens_out)
 
-    def said(self, sent: Sequence[Mapping[str, Any]], answer: str | None = None) -> None:
+    def record_texts(self, sent: Sequence[Mapping[str, Any]], answer: str | None = None) -> None:
         """The messages of a call and what came back, where texts may be told."""
         if self._span is None or not settings.TRACE_TEXT:
             return
@@ -84,7 +84,7 @@ class Told:
     def completed(self, text: str, tokens_in: int, tokens_out: int) -> None:
         """What a language model said."""
         self.usage(tokens_in, tokens_out)
-        self.said((), text)
+        self.record_texts((), text)
 
 
 _NOTHING = Told()
@@ -108,13 +108,13 @@ def request(environ: Mapping[str, Any]) -> Around:
     return _span(method, "SERVER", values, _parent(environ.get("HTTP_TRACEPARENT"), environ.get("HTTP_TRACESTATE")))
 
 
-def answered(told: Told, method: str, route: str, status: int) -> None:
+def answered(span: Told, method: str, route: str, status: int) -> None:
     """How a request was answered: the pattern of its address, and the status."""
-    if told.recording:
-        told._span.update_name(f"{method} {route}" if route else method)  # type: ignore[union-attr]
-        told.set(http__route=route or None, http__response__status_code=status)
+    if span.recording:
+        span._span.update_name(f"{method} {route}" if route else method)  # type: ignore[union-attr]
+        span.set(http__route=route or None, http__response__status_code=status)
         if status >= 500:
-            told.failed(str(status))
+            span.failed(str(status))
 
 
 def in_lane(
@@ -283,7 +283,7 @@ def _span(
         name, parent, trace.SpanKind[kind], values, record_exception=False, set_status_on_exception=False
     ) as span:
         span_notes = Told(span)
-        span_notes.said(sent)
+        span_notes.record_texts(sent)
         try:
             yield span_notes
         except BaseException as error:

@@ -22,13 +22,13 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(9000, 12, 31)
 
 
-def number(text: str | None, least: int = 0, most: int = MOST) -> int | None:
-    """The whole number that a text is, written in the digits 0 to 9, from `least` to `most`; None for everything else."""
+def number(text: str | None, lowest: int = 0, highest: int = MOST) -> int | None:
+    """The whole number that a text is, written in the digits 0 to 9, from `lowest` to `highest`; None for everything else."""
     text = (text or "").strip()
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
         return None
     value = int(text)
-    return value if least <= value <= most else None
+    return value if lowest <= value <= highest else None
 
 
 def key(text: str | None) -> int | None:
@@ -36,9 +36,9 @@ def key(text: str | None) -> int | None:
     return number(text, 1, LARGEST_KEY)
 
 
-def numbers(texts: Iterable[str], most: int = MOST) -> list[int]:
+def numbers(texts: Iterable[str], highest: int = MOST) -> list[int]:
     """The whole numbers among some texts, in order; what is none is left out."""
-    return [value for text in texts if (value := number(text, 0, most)) is not None]
+    return [value for text in texts if (value := number(text, 0, highest)) is not None]
 
 
 def keys(texts: Iterable[str]) -> list[int]:

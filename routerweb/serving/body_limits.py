@@ -23,7 +23,7 @@ async def limit_of(scope: Scope, threads: Executor) -> int:
     path = str(scope["path"])
     loop = asyncio.get_running_loop()
     if path.startswith("/api/"):
-        is_known = fast_lane.known(header(scope, b"authorization"))
+        is_known = fast_lane.is_live_key(header(scope, b"authorization"))
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if is_known else _anonymous()
     if path.startswith("/scim/"):
         return await loop.run_in_executor(threads, _of_scim, header(scope, b"authorization"))

@@ -337,7 +337,7 @@ def _finish(
         )  # fmt: skip
     began = time.perf_counter_ns()
     router = model_of(pool).router
-    least, most = router.limits if options is None else options.limits(router)
+    min_agents, max_agents = router.limits if options is None else options.limits(router)
     rules = pool.rules if options is None else options.allowed(pool.rules)
     permits = rules.permits if rules else None
     explored, propensity = None, None
@@ -347,8 +347,8 @@ def _finish(
             walked.scores,
             on.exploration,
             loaded.chance,
-            min_agents=least,
-            max_agents=most,
+            min_agents=min_agents,
+            max_agents=max_agents,
             permits=permits,
         )
         explored, propensity = drawn.agent, drawn.propensity
@@ -361,7 +361,7 @@ def _finish(
         doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
         if doubt is not None and (doubt.worth <= on.ask_cost or walk.replied is not None):
             doubt = None
-    route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (least, most), permits))
+    route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (min_agents, max_agents), permits))
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,

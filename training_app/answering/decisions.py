@@ -156,9 +156,9 @@ class Buffer:
         with self._lock:
             return [self._pending.popleft() for _ in range(min(count, len(self._pending)))]
 
-    def _put_back(self, taken: list[Pending]) -> None:
+    def _put_back(self, rows: list[Pending]) -> None:
         with self._lock:
-            self._pending.extendleft(reversed(taken))
+            self._pending.extendleft(reversed(rows))
             self._trim(_kept()[0])
 
     def _drop(self, count: int) -> None:
@@ -174,17 +174,17 @@ class Buffer:
             self.tally.add(settled=1)
             metrics.dropped(1)
 
-    def _insert(self, taken: Sequence[Pending]) -> int:
-        taken = redacted(taken)
+    def _insert(self, rows: Sequence[Pending]) -> int:
+        rows = redacted(rows)
         try:
-            insert(taken)
+            insert(rows)
         except UNWRITABLE:
             # What was deleted meanwhile must not hold up every other decision.
-            taken = [one for one in taken if self._insert_alone(one)]
+            rows = [one for one in rows if self._insert_alone(one)]
         with self._lock:
-            self.tally.add(settled=len(taken))
-        metrics.count(taken)
-        return len(taken)
+            self.tally.add(settled=len(rows))
+        metrics.count(rows)
+        return len(rows)
 
     def _insert_alone(self, one: Pending) -> bool:
         """Write one answer, and tell whether it could be; what cannot be written is counted as dropped."""
@@ -206,13 +206,13 @@ def insert(rows: Sequence[Pending]) -> None:
     decision_rows.write([_row(row) for row in rows])
 
 
-def redacted(taken: Sequence[Pending]) -> Sequence[Pending]:
+def redacted(rows: Sequence[Pending]) -> Sequence[Pending]:
     """The same answers, without what their pools take out of texts; requests were answered by the real ones. One database query."""
     redactors = privacy.redactors()
     if not redactors:
-        return taken
+        return rows
     return [
-        one._replace(text=redactors[one.pool].conversation(one.text)) if one.pool in redactors else one for one in taken
+        one._replace(text=redactors[one.pool].conversation(one.text)) if one.pool in redactors else one for one in rows
     ]
 
 

@@ -37,11 +37,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One row: what was on offer, with STOP last, and what was taken (None for STOP)."""
+    """One row: what was on offer, with STOP last, and what was selected (None for STOP)."""
 
     number: int
     cells: tuple[Cell, ...]
-    taken: Column | None
+    selected: Column | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ class Exceeded(Exception):
 
     code = "too_many_requests"
 
-    def __init__(self, said: str, seconds: float, hint: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, message: str, seconds: float, hint: str = "") -> None:
+        super().__init__(message)
         self.seconds = max(math.ceil(seconds - 1e-6), 1)
         self.hint = hint or f"Try again in {self.seconds} seconds."
 
@@ -47,9 +47,9 @@ class Exhausted(Exceeded):
     code = "quota_exhausted"
 
     def __init__(self, what: str, limit: int, left: int, ends: float) -> None:
-        said = f"{left:,} of them are left" if left else "all of them are used"
+        remainder = f"{left:,} of them are left" if left else "all of them are used"
         super().__init__(
-            f"This API key may send {limit:,} {what} a month, and {said}.",
+            f"This API key may send {limit:,} {what} a month, and {remainder}.",
             ends - time.time(),
             f"A new month begins at {datetime.fromtimestamp(ends, UTC).isoformat()}. Ops can raise the key's quota.",
         )
@@ -58,16 +58,16 @@ class Exhausted(Exceeded):
 class Month:
     """What this process knows and holds of one key's month.
 
-    `told` is what all processes together have used, as of the last settlement; `held` the share that was taken then, None before the
-    first and after giving it back; `used` what was used since.
+    `counted` is what all processes together have used, as of the last settlement; `held` the share that was taken then, None before
+    the first and after giving it back; `used` what was used since.
     """
 
-    __slots__ = ("asked", "begins", "ends", "held", "quota", "told", "used", "woken")
+    __slots__ = ("asked", "begins", "counted", "ends", "held", "quota", "used", "woken")
 
     def __init__(self, quota: Quota, at: float, counted: Sequence[int] = (0, 0)) -> None:
         begins, ends = KeyMonth.span(at)
         self.begins, self.ends, self.quota = begins.date(), ends.timestamp(), quota
-        self.told, self.used = list(counted), [0, 0]
+        self.counted, self.used = list(counted), [0, 0]
         self.held: list[int] | None = None
         self.asked, self.woken = at, False
 
@@ -77,7 +77,7 @@ class Month:
             if limit is None:
                 continue
             used = self.used[place]
-            left = limit - self.told[place] - used
+            left = limit - self.counted[place] - used
             if cost > left or left <= 0:
                 raise Exhausted(COUNTED[place], limit, max(left, 0), self.ends)
             if self.held is not None:
@@ -137,7 +137,7 @@ def used(caller: Caller) -> tuple[date, datetime, list[int]]:
     with _lock:
         month = _months.get(caller.pk)
         if month is not None and month.ends > now:
-            sent = [max(one, stored) + used for one, stored, used in zip(sent, month.told, month.used, strict=True)]
+            sent = [max(one, stored) + used for one, stored, used in zip(sent, month.counted, month.used, strict=True)]
     return begins.date(), ends, sent
 
 
@@ -151,8 +151,8 @@ def know(state: Served) -> None:
     with _lock:
         for row in rows:
             month = _month(row.api_key_id, quotas[row.api_key_id], now)
-            month.told = [
-                max(before, new) for before, new in zip(month.told, (row.queries, row.characters), strict=True)
+            month.counted = [
+                max(before, new) for before, new in zip(month.counted, (row.queries, row.characters), strict=True)
             ]
 
 
@@ -205,6 +205,6 @@ def _settle(key: int, month: Month, *, leave: bool) -> None:
             month.used = [since + before for since, before in zip(month.used, used, strict=True)]
         raise
     with _lock:
-        month.told, month.woken = counted, False
+        month.counted, month.woken = counted, False
         # What was used while this was settled counts against the new share; of another quota meanwhile there is none yet.
         month.held = None if leave or quota != month.quota else held

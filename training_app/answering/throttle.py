@@ -127,8 +127,8 @@ def _minute(key: int, limits: tuple[int, int, int], costs: Sequence[int]) -> All
     for what, limit, cost, left in zip(COUNTED, limits, costs, held.left, strict=True):
         missing = min(cost, limit * held.part) - left
         if limit and missing > 1e-6:
-            said = f"This API key may send {limit:,} {what} a minute."
-            raise Exceeded(said, missing * 60.0 / (limit * held.part))
+            message = f"This API key may send {limit:,} {what} a minute."
+            raise Exceeded(message, missing * 60.0 / (limit * held.part))
     return held
 
 

@@ -34,7 +34,7 @@ MOST_CONTEXT = 200
 def card(name: str, description: str, agents: Sequence[tuple[str, str]], address: str) -> dict[str, Any]:
     """A pool's card: its agents as (name, description), and where it answers. One card reads right in both versions."""
     names = [name for name, _description in agents]
-    said = description or f"Says which of {len(names)} agents a message needs."
+    summary = description or f"Says which of {len(names)} agents a message needs."
     skill = {
         "id": "route",
         "name": "Route a query",
@@ -45,7 +45,7 @@ def card(name: str, description: str, agents: Sequence[tuple[str, str]], address
     }
     return {
         "name": f"{name} router",
-        "description": said,
+        "description": summary,
         "version": "1",
         "supportedInterfaces": [
             {"url": address, "protocolBinding": "JSONRPC", "protocolVersion": version} for version in ("1.0", "0.3")

@@ -37,7 +37,7 @@ class _Site:
 
     def __init__(self) -> None:
         self.paths = frozenset({ROUTE, BATCH} if settings.FAST_LANE else ())
-        self.most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        self.max_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         self.traces = bool(settings.TRACES)
         self.cors = bool(settings.CORS_ORIGINS)
         self.deciding = DECIDING | {admission.proxy_header()}
@@ -71,7 +71,7 @@ def answer(method: bytes, path: bytes, headers: Headers, body: bytes, scheme: st
     `headers` have lower-case names. Nothing is kept of what is left to Django. Raises Abandoned once the client has left.
     """
     site = _site()
-    if method != b"POST" or len(body) > site.most:
+    if method != b"POST" or len(body) > site.max_bytes:
         return None
     if site.traces:
         return tracing.in_lane(lambda: _answer(path, headers, body, scheme), path.decode(), headers, scheme)
@@ -92,7 +92,7 @@ def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | 
         access, sent = Access(caller, state), bodies.parsed(body)
         if isinstance(sent.get("previous"), str):
             return None  # a decision, which stands in the database
-        asked = route_requests.one(sent, access) if path == ROUTE else route_requests.many(sent, access)
+        asked = route_requests.route_call(sent, access) if path == ROUTE else route_requests.batch_call(sent, access)
         if asked.pool.model is not None and asked.pool.model.pk == NO_VERSION:
             return None  # its first text loads the sentence encoder, for which nothing else may wait
         throttle.take(caller.pk, asked.texts, caller.quota)
@@ -109,7 +109,7 @@ def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | 
 # --- What a request says of itself --------------------------------------------------------------------------------
 
 
-def known(authorization: str) -> bool:
+def is_live_key(authorization: str) -> bool:
     """Whether a request's Authorization header holds a live key."""
     kind, _space, secret = authorization.partition(" ")
     try:

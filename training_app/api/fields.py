@@ -45,11 +45,11 @@ class Text(_Named, serializers.CharField):
     must_be = "be a text"
 
     def __init__(
-        self, most: int, *, missing: str = "", codes: tuple[str, str] = ("missing", "too_long"), **options: Any
+        self, max_length: int, *, missing: str = "", codes: tuple[str, str] = ("missing", "too_long"), **options: Any
     ) -> None:
-        self.most, self.missing = most, missing
+        self.limit, self.missing = max_length, missing
         self.blank, self.long = codes
-        super().__init__(max_length=most, allow_blank=not options.get("required", True), **options)
+        super().__init__(max_length=max_length, allow_blank=not options.get("required", True), **options)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The text."""
@@ -65,8 +65,8 @@ class Text(_Named, serializers.CharField):
         text = value.strip()
         if self.required and not text:
             self.refuse(self.blank, f"is {'missing' if self.blank == 'missing' else 'blank'}{self.missing}")
-        if len(text) > self.most:
-            self.refuse(self.long, f"has {len(text):,} characters; at most {self.most:,} are taken")
+        if len(text) > self.limit:
+            self.refuse(self.long, f"has {len(text):,} characters; at most {self.limit:,} are taken")
         return text
 
 
@@ -138,10 +138,10 @@ class Ids(_Named, serializers.ListField):
 
     must_be = "be a list of ids"
 
-    def __init__(self, most: int, must_be: str = "", missing: str = "", **options: Any) -> None:
-        self.most, self.missing = most, missing
+    def __init__(self, max_length: int, must_be: str = "", missing: str = "", **options: Any) -> None:
+        self.limit, self.missing = max_length, missing
         self.must_be = must_be or self.must_be
-        super().__init__(child=serializers.IntegerField(min_value=0), max_length=most, **options)
+        super().__init__(child=serializers.IntegerField(min_value=0), max_length=max_length, **options)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The ids, as they came."""
@@ -152,8 +152,8 @@ class Ids(_Named, serializers.ListField):
             return value
         if not isinstance(value, list) or any(type(one) is not int or not 0 <= one <= LARGEST_ID for one in value):
             self.refuse("invalid", f"must {self.must_be}")
-        if len(value) > self.most:
-            self.refuse("too_many", f"has {len(value):,} ids; at most {self.most:,} are taken")
+        if len(value) > self.limit:
+            self.refuse("too_many", f"has {len(value):,} ids; at most {self.limit:,} are taken")
         return value
 
 

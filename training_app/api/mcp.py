@@ -171,6 +171,6 @@ def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(message: str) -> dict[str, Any]:
+def tool_error(message: str) -> dict[str, Any]:
     """The answer to a `tools/call` whose arguments do not hold: for the model to read, so that it can do better."""
     return {"content": [{"type": "text", "text": message}], "isError": True, "resultType": "complete"}

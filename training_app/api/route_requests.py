@@ -38,7 +38,7 @@ class RouteCall(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def one(body: Mapping[str, Any], access: Access) -> RouteCall:
+def route_call(body: Mapping[str, Any], access: Access) -> RouteCall:
     """What a body of /api/route/ asks for. Raises Refused and NoModel."""
     text = query_of(body, access)
     pool = answer.ready(access.pool(body.get("pool")))
@@ -47,7 +47,7 @@ def one(body: Mapping[str, Any], access: Access) -> RouteCall:
     return _with_options([text], pool, body, ONE_QUERY, ROUTE_OPTIONS)
 
 
-def many(body: Mapping[str, Any], access: Access) -> RouteCall:
+def batch_call(body: Mapping[str, Any], access: Access) -> RouteCall:
     """What a body of /api/route/batch/ asks for. Raises Refused and NoModel, and Abandoned once the client has left."""
     queries = body.get("queries")
     if not isinstance(queries, list):
@@ -149,8 +149,8 @@ def _by_name(body: Mapping[str, Any], access: Access | None) -> Callable[[str], 
 
     def named(name: str) -> int | None:
         pool = access.pool(body.get("pool"))
-        known = {each.casefold(): agent for names in (pool.names, pool.keys) for agent, each in names.items()}
-        return known.get(name.casefold())
+        by_casefold = {each.casefold(): agent for names in (pool.names, pool.keys) for agent, each in names.items()}
+        return by_casefold.get(name.casefold())
 
     return named
 

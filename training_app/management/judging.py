@@ -11,10 +11,10 @@ from datasets_app.management.console import pool_of
 MOST = 100_000
 
 
-def add_arguments(parser: CommandParser, most: str) -> None:
-    """--pool, and --most as `most` explains it."""
+def add_arguments(parser: CommandParser, description: str) -> None:
+    """--pool, and --most as `description` explains it."""
     parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool")
-    parser.add_argument("--most", type=int, default=100, help=f"{most} (default: 100)")
+    parser.add_argument("--most", type=int, default=100, help=f"{description} (default: 100)")
 
 
 def checked(options: dict[str, Any]) -> Pool:

@@ -95,8 +95,8 @@ def answer(check: CheckedAnswer, required: Collection[int], person: User) -> Non
     if made is None:
         raise CheckError(_("This answer is no longer stored."))
     with transaction.atomic():
-        taken = CheckedAnswer.objects.filter(pk=check.pk).waiting()
-        if not taken.update(required=sorted(required), author=person, checked_at=timezone.now()):
+        waiting_check = CheckedAnswer.objects.filter(pk=check.pk).waiting()
+        if not waiting_check.update(required=sorted(required), author=person, checked_at=timezone.now()):
             raise CheckError(_("Somebody has checked this answer meanwhile."))
         corrections.correct(check.pool, made.routed_text, required, person, seen_at="check")
 

@@ -241,10 +241,10 @@ def shadow_json(shadow: RouterModel) -> dict[str, Any]:
     """What the API says of a shadow."""
     active, counted = registry.active(shadow.pool, shadow.kind), tally(shadow, LiveTally.Kind.SHADOW)
     agreed = agreement(shadow, active) if active else None
-    said: dict[str, Any] = {"scored": counted.done, "errors": counted.errors, "skipped": counted.skipped}
-    said |= {"last_error": counted.last_error, "against": active.name if active else None, "queries": 0}
+    figures: dict[str, Any] = {"scored": counted.done, "errors": counted.errors, "skipped": counted.skipped}
+    figures |= {"last_error": counted.last_error, "against": active.name if active else None, "queries": 0}
     if agreed is not None:
-        said |= {
+        figures |= {
             "queries": agreed.count,
             "jaccard": agreed.jaccard,
             "exact": agreed.exact,
@@ -255,13 +255,13 @@ def shadow_json(shadow: RouterModel) -> dict[str, Any]:
                 for r in agreed.by_agent
             ],
         }
-    return said
+    return figures
 
 
 def canary_json(canary: Canary) -> dict[str, Any]:
     """What the API says of a canary; figures that there are none of are null."""
     compared = compare(canary)
-    said: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "model": canary.model.name,
         "against": canary.against.name,
         "share": canary.share,
@@ -273,7 +273,7 @@ def canary_json(canary: Canary) -> dict[str, Any]:
         "errors": tally(canary.model, LiveTally.Kind.CANARY).errors,
     }
     for name, arm in (("canary", compared.canary), ("active", compared.active)):
-        said[name] = {
+        figures[name] = {
             "decisions": arm.count,
             "set_size": arm.size,
             "abstained": arm.abstained,
@@ -282,8 +282,8 @@ def canary_json(canary: Canary) -> dict[str, Any]:
             "success": arm.success,
         }
     success = {"mean": compared.success.mean, "low": compared.success.low, "high": compared.success.high}
-    said["difference"] = {"set_size": compared.size, "abstained": compared.abstained, "success": success}
-    cleaned: dict[str, Any] = _finite(said)
+    figures["difference"] = {"set_size": compared.size, "abstained": compared.abstained, "success": success}
+    cleaned: dict[str, Any] = _finite(figures)
     return cleaned
 
 

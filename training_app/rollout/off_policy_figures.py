@@ -32,16 +32,16 @@ FEWEST_EFFECTIVE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class OffPolicy:
-    """What was found. `outcomes` decisions had one, of these `known` a propensity and `explored` an agent that changed sides.
+    """`outcomes` decisions had one, of these `with_propensity` a propensity and `explored` an agent that changed sides.
 
-    Of the known ones the candidate's set is the model's own in `same`, one agent away in `near` and further in `far`; of
+    Of those with a propensity the candidate's set is the model's own in `same`, one agent away in `near` and further in `far`; of
     the near ones `answered` got the candidate's very set, and `expected` were to. `why` says in words why there are no
     `estimates`, or what to keep in mind.
     """
 
     candidate: RouterModel
     outcomes: int
-    known: int
+    with_propensity: int
     explored: int
     same: int
     near: int
@@ -103,7 +103,7 @@ def evaluate(candidate: RouterModel) -> OffPolicy:
 def _estimated(
     figures: OffPolicy, rows: list[_Row], sets: list[frozenset[int]], confidences: Any, inside: list[int]
 ) -> OffPolicy:
-    shown: dict[str, Any] = {"model": figures.candidate.name, "known": figures.known, "near": figures.near}
+    shown: dict[str, Any] = {"model": figures.candidate.name, "known": figures.with_propensity, "near": figures.near}
     shown |= {"far": figures.far, "expected": figures.expected, "least": FEWEST_DIFFERING, "inside": len(inside)}
     if not figures.near and not figures.far:
         why = _("%(model)s answers all %(known)d of them as they were answered: there is no difference.") % shown

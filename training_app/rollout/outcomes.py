@@ -55,13 +55,13 @@ def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bo
     """Keep a report, in place of an earlier one; the outcome and whether it is the decision's first. Raises OtherPool."""
     if Decision.objects.filter(pk=report.decision).exclude(pool=pool).exists():
         raise OtherPool
-    said: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
-    said |= {"comment": privacy.redacted(pool.pk, [report.comment])[0], "api_key_id": api_key}
-    outcome, new = Outcome.objects.get_or_create(decision_id=report.decision, defaults={"pool": pool, **said})
+    values: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
+    values |= {"comment": privacy.redacted(pool.pk, [report.comment])[0], "api_key_id": api_key}
+    outcome, new = Outcome.objects.get_or_create(decision_id=report.decision, defaults={"pool": pool, **values})
     if outcome.pool_id != pool.pk:
         raise OtherPool
     if not new:
-        for name, value in said.items():
+        for name, value in values.items():
             setattr(outcome, name, value)
         outcome.save()
     return outcome, new
@@ -84,7 +84,7 @@ def by_model(pool: Pool) -> list[tuple[str, int, float]]:
     for key, version in made.values_list("pk", "model__version"):
         by_version[version].append(newest[key])
     rows = sorted(by_version.items(), reverse=True)
-    return [(f"{pool.slug}-{version}", len(said), sum(said) / len(said)) for version, said in rows]
+    return [(f"{pool.slug}-{version}", len(successes), sum(successes) / len(successes)) for version, successes in rows]
 
 
 def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
@@ -114,8 +114,8 @@ def offer_unsure() -> int:
         if left <= 0:
             continue
         decisions = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
-        said = [from_json(*row) for row in decisions.values_list("text", "messages")[:LOOKED_AT]]
-        texts = {text_hash(text): text for text in said}
+        routed_texts = [from_json(*row) for row in decisions.values_list("text", "messages")[:LOOKED_AT]]
+        texts = {text_hash(text): text for text in routed_texts}
         hashes = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
         new = [adding.NewQuery(text) for key, text in texts.items() if key not in hashes][:left]
         if new:

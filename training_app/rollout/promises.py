@@ -190,8 +190,8 @@ def look(model: RouterModel) -> TrafficLook | None:
 def _traffic(model: RouterModel) -> list[str]:
     """The newest distinct texts of the pool's decisions, whoever answered them."""
     newest = Decision.objects.filter(pool=model.pool_id, at__gte=timezone.now() - WINDOW).order_by("-at")
-    said = newest.values_list("text", "messages")[: 4 * MOST]
-    return list(dict.fromkeys(from_json(*row) for row in said))[:MOST]
+    rows = newest.values_list("text", "messages")[: 4 * MOST]
+    return list(dict.fromkeys(from_json(*row) for row in rows))[:MOST]
 
 
 # ------------------------------------------------------------------------------------------------------- what was delivered

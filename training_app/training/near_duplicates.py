@@ -64,12 +64,12 @@ def _of_gold(pool_id: int, _count: int, _newest: object) -> NearDuplicates:
     texts = {
         # A group's key is a hash of its text, so that the first of them are a sample.
         held: [
-            transcript(from_json(*said))
-            for said in gold.filter(query__group__split__in=names)
+            transcript(from_json(*columns))
+            for columns in gold.filter(query__group__split__in=names)
             .order_by("query__group__key")
-            .values_list("query__text", "query__messages")[:most]
+            .values_list("query__text", "query__messages")[:limit]
         ]
-        for held, names, most in ((True, (Split.VAL, Split.TEST), HELD_OUT), (False, (Split.TRAIN,), TRAINING))
+        for held, names, limit in ((True, (Split.VAL, Split.TEST), HELD_OUT), (False, (Split.TRAIN,), TRAINING))
     }
     sizes = dict(gold.values_list("query__group__split").annotate(Count("pk")).order_by())
     return find(
@@ -86,7 +86,9 @@ def _of_snapshot(snapshot_id: int, _digest: str, _erased: int) -> NearDuplicates
             transcript(from_json(row["text"], row.get("messages")))
         )
     # Every so many rows of it, as the rows stand in the order in which they came.
-    some = [texts[:: max(1, math.ceil(len(texts) / most))] for texts, most in ((held, HELD_OUT), (training, TRAINING))]
+    some = [
+        texts[:: max(1, math.ceil(len(texts) / limit))] for texts, limit in ((held, HELD_OUT), (training, TRAINING))
+    ]
     return find(some[0], some[1], len(held), len(training))
 
 

@@ -110,11 +110,11 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
     agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
     gold = Gold.objects.of(pool)
     # Queries that say the same are counted by the database: there are far fewer different sets than queries.
-    said = gold.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
+    grouped = gold.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
     none = asked = 0
-    for split, required, ids, count in said:
+    for split, required, ids, count in grouped:
         sizes[split] += count
         asked += len(agents.keys() & set(ids)) * count
         if split in (Split.TRAIN, ""):  # most of those without a split become training queries
@@ -219,11 +219,11 @@ def _agents(pool: Pool, facts: Facts) -> Iterator[Warning]:
         yield Warning(text % {"least": FEW_QUERIES, "agents": named, "more": more}, queue)
     enough = {agent: count for agent, count in needed.items() if count >= FEW_QUERIES}
     if enough:
-        most, least = (pick(enough, key=lambda agent: enough[agent]) for pick in (max, min))
-        if enough[most] > IMBALANCE * enough[least]:
+        busiest, rarest = (pick(enough, key=lambda agent: enough[agent]) for pick in (max, min))
+        if enough[busiest] > IMBALANCE * enough[rarest]:
             text = _("Uneven: %(most)s is needed %(often)d times in training, %(least)s %(rarely)d times.")
-            named_ends = {"most": facts.agents[most], "often": enough[most]}
-            yield Warning(text % {**named_ends, "least": facts.agents[least], "rarely": enough[least]}, queue)
+            named_ends = {"most": facts.agents[busiest], "often": enough[busiest]}
+            yield Warning(text % {**named_ends, "least": facts.agents[rarest], "rarely": enough[rarest]}, queue)
     if facts.sizes.get(Split.TRAIN) and not facts.none:
         yield Warning(
             _("No training query needs none of the agents, so the router will hardly ever answer “none of these”."),

@@ -274,17 +274,21 @@ def _write(run_id: int, attempt: uuid.UUID, /, **fields: Any) -> None:
 def interrupted(run: Run, still: QuerySet[Run]) -> bool:
     """Put a run whose worker died back into the queue, RUN_RETRIES times since a person launched it; then it fails."""
     seconds = settings.DEAD_AFTER_SECONDS
-    said = _("The worker %(worker)s was killed, or gave no sign of life for %(seconds)d seconds.")
-    said = said % {"worker": run.worker, "seconds": seconds}
+    problem = _("The worker %(worker)s was killed, or gave no sign of life for %(seconds)d seconds.")
+    problem = problem % {"worker": run.worker, "seconds": seconds}
     again = run.losses < settings.RUN_RETRIES
     fields: dict[str, Any]
     if again:
         fields = {"status": Run.Status.QUEUED, "attempt": None, "deliveries": 0}
         message = _("The run goes back into the queue, %(number)d of %(most)d times, and on from its last checkpoint.")
-        message = said + " " + message % {"number": run.losses + 1, "most": settings.RUN_RETRIES}
+        message = problem + " " + message % {"number": run.losses + 1, "most": settings.RUN_RETRIES}
     else:
-        fields = {"status": Run.Status.FAILED, "finished_at": Now(), "error": said + " " + _what_to_do(run.losses + 1)}
-        message = said
+        fields = {
+            "status": Run.Status.FAILED,
+            "finished_at": Now(),
+            "error": problem + " " + _what_to_do(run.losses + 1),
+        }
+        message = problem
     with transaction.atomic():
         if not still.update(losses=run.losses + 1, **fields):
             return False

@@ -54,10 +54,10 @@ def ask(
             _tell("asked", asked, actor, {"reason": asked.reason, "override": asked.override})
     except IntegrityError:
         waits = waiting_for(model)
-        said = _("The promotion of %(model)s has been asked for already, and waits for approval.")
+        problem = _("The promotion of %(model)s has been asked for already, and waits for approval.")
         if waits is not None and waits.share is not None:
-            said = _("A canary of %(model)s has been asked for already, and waits for approval.")
-        raise registry.RegistryError(said % {"model": model.name}) from None
+            problem = _("A canary of %(model)s has been asked for already, and waits for approval.")
+        raise registry.RegistryError(problem % {"model": model.name}) from None
     return asked
 
 
@@ -96,9 +96,9 @@ def carried_out(asked: PromotionRequest, promotion: Promotion) -> None:
 
 def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
     by, note = audit.actor_of(actor), note.strip()[:400]
-    said = {"decided_by": by.user, "decided_by_name": by.name[:150], "decided_at": timezone.now(), "note": note}
+    decision = {"decided_by": by.user, "decided_by_name": by.name[:150], "decided_at": timezone.now(), "note": note}
     with transaction.atomic():
-        if not PromotionRequest.objects.waiting().filter(pk=asked.pk).update(state=state, **said):
+        if not PromotionRequest.objects.waiting().filter(pk=asked.pk).update(state=state, **decision):
             raise registry.RegistryError(_("This request has just been decided. Look again."))
         _tell(state, asked, actor, {"asked_by": asked.author_name, "note": note})
     asked.state = state

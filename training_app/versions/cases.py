@@ -64,21 +64,21 @@ class Checked:
 
     def sentence(self) -> str:
         """The case, and for a broken one what the model does instead."""
-        said = {
+        values = {
             "text": Truncator(self.case.text).chars(70),
             "required": _named(self.required),
             "answered": _named(self.answered),
         }
         if self.holds:
-            return _("“%(text)s” goes to %(required)s.") % said
+            return _("“%(text)s” goes to %(required)s.") % values
         if self.retired:
             return _("“%(text)s” must go to %(retired)s, which is retired: change the case.") % {
-                **said,
+                **values,
                 "retired": _named(self.retired),
             }
         if self.abstained:
-            return _("“%(text)s” must go to %(required)s; this model does not know.") % said
-        return _("“%(text)s” must go to %(required)s; this model says %(answered)s.") % said
+            return _("“%(text)s” must go to %(required)s; this model does not know.") % values
+        return _("“%(text)s” must go to %(required)s; this model says %(answered)s.") % values
 
 
 def of(pool: Pool) -> list[MustPassCase]:
@@ -190,8 +190,8 @@ def forget(erased: Sequence[ErasedQuery]) -> None:
     for one in erased:
         by_pool.setdefault(one.pool, set()).add(normalise(str(one.text)))
     for case in MustPassCase.objects.select_related("pool").order_by("pk").iterator(chunk_size=500):
-        said = [case.text, *(message["content"] for message in case.messages or ())]
-        if any(normalise(part) in texts for texts in by_pool.values() for part in said):
+        contents = [case.text, *(message["content"] for message in case.messages or ())]
+        if any(normalise(part) in texts for texts in by_pool.values() for part in contents):
             _erase([case])
 
 

@@ -19,11 +19,11 @@ class Measured(NamedTuple):
     figures: dict[str, Any]
 
 
-def between(model: RouterModel, against: RouterModel, *, most: int | None = None) -> Comparison | None:
+def between(model: RouterModel, against: RouterModel, *, max_queries: int | None = None) -> Comparison | None:
     """The comparison of two models of one kind: on the queries that all models of the pool are measured on, where these are enough;
     else on the test queries of the model's snapshot, measured now where it was not yet.
 
-    With `most`, as pages ask, nothing is stored, and more queries than that are not measured: None. None too where there is no
+    With `max_queries`, as pages ask, nothing is stored, and more queries than that are not measured: None. None too where there is no
     snapshot with a test query, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for
     an artifact that cannot be used.
     """
@@ -38,12 +38,12 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
     kept = Comparison.objects.filter(model=model, against=against, snapshot=snapshot).first()
     if kept is not None:
         return kept
-    if most is not None and snapshot.split_sizes.get("test", 0) > most:
+    if max_queries is not None and snapshot.split_sizes.get("test", 0) > max_queries:
         return None
     measured = measure(registry.load_model(model), against, snapshot)
     if not measured.queries:
         return None
-    if most is not None:  # a page, which writes nothing
+    if max_queries is not None:  # a page, which writes nothing
         return Comparison(model=model, against=against, queries=measured.queries, figures=measured.figures)
     return keep(model, measured, snapshot)
 

@@ -90,7 +90,7 @@ def forget_decisions(erased: Sequence[ErasedQuery]) -> None:
     and cannot be replayed."""
     is_on_any = _on_any([one.text for one in erased])
     rows = Decision.objects.order_by().exclude(text="").values_list("pk", "text", "messages").iterator(chunk_size=2_000)
-    on_any = [key for key, of, said in rows if is_on_any(from_json(of, said))]
+    on_any = [key for key, of, messages in rows if is_on_any(from_json(of, messages))]
     for keys in columns.chunks(on_any):
         with transaction.atomic():
             Decision.objects.filter(pk__in=keys).update(text="", messages=None)

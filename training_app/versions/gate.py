@@ -96,16 +96,16 @@ class Verdict:
         return self.clean or (self.first and not no_better_than_keywords(self.model))
 
 
-def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
+def judge(model: RouterModel, *, max_queries: int | None = None) -> Verdict:
     """Look at a model's scorecard and at its difference from the active model.
 
-    Where that is not measured yet it is now, except on more than `most` test queries. Raises RegistryError where one of
+    Where that is not measured yet it is now, except on more than `max_queries` test queries. Raises RegistryError where one of
     the two artifacts cannot be used.
     """
     active = registry.active(model.pool, model.kind)
     findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
-        findings.append(_holds_active(model, active, most))
+        findings.append(_holds_active(model, active, max_queries))
     findings += [*_flips(model, active), *_on_outcomes(model), *_passes_cases(model)]
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
@@ -323,10 +323,10 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> Finding:
+def _holds_active(model: RouterModel, active: RouterModel, max_queries: int | None) -> Finding:
     kind = kinds.of(model.kind)
     measure, measured = scorecards.measure_of(model)
-    compared = comparisons.between(model, active, most=most)
+    compared = comparisons.between(model, active, max_queries=max_queries)
     if compared is None:
         if not kind.beside:
             text = _("Its scorecard, or that of the active model, %(name)s, lacks %(measured)s.")

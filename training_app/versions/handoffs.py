@@ -20,17 +20,17 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     if not TracedTurn.objects.filter(pool=snapshot.pool).exists():
         return None
     router = registry.load(artifact, SET_ROUTER)
-    known = frozenset(agent.id for agent in router.agents)
+    own_agents = frozenset(agent.id for agent in router.agents)
     measured = [one for one in snapshots.examples(snapshot) if one.split == "test"]
-    test = [one for one in measured if one.asked is None or known <= one.asked]
+    test = [one for one in measured if one.asked is None or own_agents <= one.asked]
     answered = _answered(snapshot, [text_hash(one.text) for one in test])
     test = [one for one in test if text_hash(one.text) in answered]
     if not test:
         return None
-    ids = sorted(known.union(*(one.required for one in test), *answered.values()))
+    ids = sorted(own_agents.union(*(one.required for one in test), *answered.values()))
     routed: list[set[int]] = []
     for at in range(0, len(test), BATCH):
-        routes = router.route_batch([one.text for one in test[at : at + BATCH]], known)
+        routes = router.route_batch([one.text for one in test[at : at + BATCH]], own_agents)
         routed += [set(route.agents) for route in routes]
     required = _matrix([one.required for one in test], ids)
     theirs = metrics.per_query(_matrix([answered[text_hash(one.text)] for one in test], ids), required)

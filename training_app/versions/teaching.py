@@ -49,10 +49,10 @@ def _fast(fast: Mapping[str, Any] | None) -> str:
     fewer = round(100 * fast["lead"]["mean"])
     if fewer <= 0:
         return _("A model trained with encoder: fast answers in a fraction of the time and gets as many queries right.")
-    said = _(
+    sentence = _(
         "A model trained with encoder: fast answers in a fraction of the time and gets %(n)d of 100 queries fewer right."
     )
-    return said % {"n": fewer}
+    return sentence % {"n": fewer}
 
 
 def _student(student: Mapping[str, Any] | None) -> str:
@@ -73,5 +73,5 @@ def _student(student: Mapping[str, Any] | None) -> str:
         verdict = _("it is behind")
     else:
         verdict = _("too few labels to tell")
-    said = _("Beside all that taught it: %(mean)+.3f Jaccard (%(low)+.3f to %(high)+.3f), %(verdict)s.")
-    return f"{text} {said % {**beside, 'verdict': verdict}}"
+    sentence = _("Beside all that taught it: %(mean)+.3f Jaccard (%(low)+.3f to %(high)+.3f), %(verdict)s.")
+    return f"{text} {sentence % {**beside, 'verdict': verdict}}"

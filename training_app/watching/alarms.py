@@ -29,13 +29,13 @@ SEEN_BY_LOOKS = (Alarm.Kind.DRIFT, Alarm.Kind.PROMISE)
 
 def hold(kind: str, sentence: str, evidence: Sequence[Sequence[str]], pool: Pool | None = None) -> tuple[Alarm, bool]:
     """Open an alarm, or note that it still holds; and whether it is new. A new one is told, unless it is muted."""
-    said = {"sentence": sentence[:500], "evidence": [list(row) for row in evidence], "seen_at": timezone.now()}
+    values = {"sentence": sentence[:500], "evidence": [list(row) for row in evidence], "seen_at": timezone.now()}
     open_ = Alarm.objects.filter(pool=pool, kind=kind, resolved_at__isnull=True)
-    if open_.update(**said):
+    if open_.update(**values):
         return open_.get(), False
     try:
         with transaction.atomic():
-            alarm = Alarm.objects.create(pool=pool, kind=kind, **said)
+            alarm = Alarm.objects.create(pool=pool, kind=kind, **values)
             if not muted(alarm):
                 deliveries.tell(alarm, deliveries.OPENED)
     except IntegrityError:

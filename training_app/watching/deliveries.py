@@ -171,13 +171,13 @@ def promoted(promotion: Promotion) -> None:
     """Tell of a model that answers from now on; in the promotion's transaction."""
     pool, model, before = promotion.pool, promotion.model.name, promotion.previous
     page = reverse("models", args=[pool.slug])
-    said = {"model": model, "previous": before.name if before else ""}
+    names = {"model": model, "previous": before.name if before else ""}
     if promotion.kind == Promotion.Kind.ROLLBACK:
-        announce(pool, ROLLED_BACK, _("Rolled back to %(model)s from %(previous)s.") % said, page)
+        announce(pool, ROLLED_BACK, _("Rolled back to %(model)s from %(previous)s.") % names, page)
     elif before:
-        announce(pool, PROMOTED, _("%(model)s was promoted in place of %(previous)s.") % said, page)
+        announce(pool, PROMOTED, _("%(model)s was promoted in place of %(previous)s.") % names, page)
     else:
-        announce(pool, PROMOTED, _("%(model)s was promoted.") % said, page)
+        announce(pool, PROMOTED, _("%(model)s was promoted.") % names, page)
 
 
 def message(
@@ -240,16 +240,16 @@ def attempt(delivery: AlarmDelivery) -> bool:
     began = time.monotonic()
     try:
         send = _mail if delivery.receiver.kind == Kind.EMAIL else _post
-        code, said = send(delivery)
+        code, reply = send(delivery)
         through = 200 <= code < 300
         if delivery.decision_id:
-            said = ""  # it may repeat the query
+            reply = ""  # it may repeat the query
     except guard.Refused as refused:
-        code, said, through = 0, str(refused), False
+        code, reply, through = 0, str(refused), False
     except (OSError, smtplib.SMTPException) as error:
-        code, said, through = 0, f"{type(error).__name__}: {error}", False
+        code, reply, through = 0, f"{type(error).__name__}: {error}", False
     entry = {
-        "at": timezone.now().isoformat(timespec="seconds"), "code": code, "said": " ".join(said.split())[:300],
+        "at": timezone.now().isoformat(timespec="seconds"), "code": code, "said": " ".join(reply.split())[:300],
         "ms": round(1000 * (time.monotonic() - began)),
     }  # fmt: skip
     status, next_at = Status.DELIVERED, timezone.now()
@@ -258,7 +258,7 @@ def attempt(delivery: AlarmDelivery) -> bool:
         status = Status.FAILED if over else Status.WAITING
         next_at += timedelta() if over else WAITS[delivery.attempts - 1]
         logger.warning(
-            "Alarm message %s did not get through to %s: %s", delivery.pk, _shown(delivery.receiver.address), said
+            "Alarm message %s did not get through to %s: %s", delivery.pk, _shown(delivery.receiver.address), reply
         )
     AlarmDelivery.objects.filter(pk=delivery.pk, status=Status.WAITING, attempts=delivery.attempts).update(
         status=status, next_at=next_at, log=[*delivery.log, entry]

@@ -189,7 +189,7 @@ def held_back(model: RouterModel) -> int:
 
 def first_so_far(model: RouterModel) -> int:
     """How many different queries the model has answered, as far as they count for a reference."""
-    return sum(1 for _row in _decisions(model, newest=False, most=needed_first(model)))
+    return sum(1 for _row in _decisions(model, newest=False, limit=needed_first(model)))
 
 
 def why_no_reference(model: RouterModel) -> str:
@@ -245,7 +245,7 @@ def _training_words(model: RouterModel) -> drift.Vocabulary | None:
 
 
 def _by_decisions(model: RouterModel) -> DriftReference | None:
-    first = list(_decisions(model, newest=False, most=needed_first(model)))
+    first = list(_decisions(model, newest=False, limit=needed_first(model)))
     if len(first) < needed_first(model):
         return None
     vocabulary = _training_words(model)
@@ -297,7 +297,7 @@ def _recent(
 ) -> tuple[drift.Sketch, datetime]:
     """The newest decisions, those after `since` where it is given, and when the oldest of them was made."""
     sketch, oldest = drift.Sketch(vocabulary), timezone.now()
-    for row in _decisions(model, newest=True, most=MOST):
+    for row in _decisions(model, newest=True, limit=MOST):
         if since is not None and row["at"] <= since:
             break
         _count(sketch, row)
@@ -312,7 +312,7 @@ def _count(sketch: drift.Sketch, row: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[str, Any]]:
+def _decisions(model: RouterModel, *, newest: bool, limit: int) -> Iterator[dict[str, Any]]:
     """The model's own decisions on different queries, a page at a time; those in which it explored are left out.
 
     A query that is asked over and over says once what it is like; a turn is another query where something else was said before it.
@@ -324,7 +324,7 @@ def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[
     seen: set[int] = set()
     last: datetime | None = None
     looked = 0
-    while len(seen) < most and looked < 10 * most:
+    while len(seen) < limit and looked < 10 * limit:
         page = decisions if last is None else decisions.filter(**{"at__lt" if newest else "at__gt": last})
         rows = list(
             page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail", "messages")[:PAGE]
@@ -334,6 +334,6 @@ def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[
         last, looked = rows[-1]["at"], looked + len(rows)
         for row in rows:
             query = hash(from_json(row["text"], row["messages"]))
-            if (row["detail"] or {}).get("explored") is None and query not in seen and len(seen) < most:
+            if (row["detail"] or {}).get("explored") is None and query not in seen and len(seen) < limit:
                 seen.add(query)
                 yield dict(row)

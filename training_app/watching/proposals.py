@@ -95,7 +95,7 @@ def look(pool: Pool) -> int:
     new = [one for one in proposals if not any(_same(one, *was) for was in settled)]
     for one in new:
         if one.kind == Kind.MISSING:
-            one.name = _name(pool, said(one)) or " ".join(words(one)[:3]).capitalize()
+            one.name = _name(pool, example_queries(one)) or " ".join(words(one)[:3]).capitalize()
     with transaction.atomic():
         AgentProposal.objects.filter(pool=pool, state=State.OPEN).delete()
         AgentProposal.objects.bulk_create(new)
@@ -141,9 +141,9 @@ def _vectors(texts: Sequence[str]) -> np.ndarray:
     )
 
 
-def _labeled(pool: Pool, most: int) -> list[tuple[str, frozenset[int]]]:
+def _labeled(pool: Pool, limit: int) -> list[tuple[str, frozenset[int]]]:
     """Labeled queries, the newest: their texts and what they need."""
-    rows = Gold.objects.of(pool).order_by("-pk").values_list("query__text", "query__messages", "required")[:most]
+    rows = Gold.objects.of(pool).order_by("-pk").values_list("query__text", "query__messages", "required")[:limit]
     return [(from_json(text, messages), frozenset(required)) for text, messages, required in rows]
 
 
@@ -204,8 +204,8 @@ def _overlaps(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent])
             shown.setdefault((min(a, b), max(a, b)), []).append(one)
         evidence += pairs
     active = registry.active(pool)
-    for missed, taken, count in (active.card.content.get("confusion") or {}).get("pairs", []) if active else []:
-        evidence += [(missed, taken)] * count
+    for missed, chosen, count in (active.card.content.get("confusion") or {}).get("pairs", []) if active else []:
+        evidence += [(missed, chosen)] * count
     evidence += _disputed(pool)
     asked_for = Counter(agent for _text, required in _labeled(pool, LABELED) for agent in required)
     asked_for.update(agent for one in answered if one.corrected is None for agent in one.agents)
@@ -254,10 +254,10 @@ def _idle(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent]) -> 
     for a, ours in chosen.items():
         for b, theirs in chosen.items():
             both = [one for one in ours if b in one.agents]
-            most = max(len(ours), len(theirs))
-            if a < b and len(both) >= SEEN and len(both) >= TOGETHER * most:
+            larger = max(len(ours), len(theirs))
+            if a < b and len(both) >= SEEN and len(both) >= TOGETHER * larger:
                 proposals.append(
-                    _proposal(pool, Kind.TOGETHER, [a, b], both, {"count": len(both), "share": len(both) / most})
+                    _proposal(pool, Kind.TOGETHER, [a, b], both, {"count": len(both), "share": len(both) / larger})
                 )
     return proposals
 
@@ -288,9 +288,9 @@ def described(agents: Sequence[EngineAgent]) -> Router:
 # --- What a proposal shows ----------------------------------------------------------------------------------------
 
 
-def said(proposal: AgentProposal, most: int = SHOWN) -> list[str]:
+def example_queries(proposal: AgentProposal, limit: int = SHOWN) -> list[str]:
     """The queries that show it, as far as their decisions are still kept, the most typical first."""
-    keys = proposal.decisions[:most]
+    keys = proposal.decisions[:limit]
     kept = {
         str(pk): from_json(text, m)
         for pk, text, m in Decision.objects.filter(pool=proposal.pool_id, pk__in=keys).values_list(
@@ -303,7 +303,9 @@ def said(proposal: AgentProposal, most: int = SHOWN) -> list[str]:
 def words(proposal: AgentProposal) -> list[str]:
     """The words that tell its queries from the pool's other traffic."""
     others = Decision.objects.filter(pool=proposal.pool_id).exclude(pk__in=proposal.decisions).order_by("-at")
-    return gaps.words_of([str(text) for text in said(proposal)], list(others.values_list("text", flat=True)[:500]))
+    return gaps.words_of(
+        [str(text) for text in example_queries(proposal)], list(others.values_list("text", flat=True)[:500])
+    )
 
 
 def _name(pool: Pool, texts: Sequence[str]) -> str:
@@ -332,7 +334,7 @@ def accept(proposal: AgentProposal, name: str, description: str, *, actor: Who) 
     with transaction.atomic():
         agent = pools.add_agent(proposal.pool, name, description, actor=actor)
         _decide(proposal, State.ACCEPTED, actor)
-    for text in said(proposal):
+    for text in example_queries(proposal):
         outcomes.send_to_labeling(proposal.pool, text, f"proposed agent {agent.name}")
     return agent
 

@@ -195,18 +195,18 @@ def waiting_promotions(pool: Pool) -> None:
     if not waiting:
         alarms.resolve(Alarm.Kind.APPROVAL, pool)
         return
-    said = ngettext(
+    sentence = ngettext(
         "The promotion of %(models)s waits for a second person.",
         "The promotions of %(models)s wait for a second person.",
         len(waiting),
     )
     if any(asked.share is not None for asked in waiting):
-        said = ngettext(
+        sentence = ngettext(
             "A canary, %(models)s, waits for a second person.", "%(models)s wait for a second person.", len(waiting)
         )
     evidence = [[asked.model.name, _("asked for by %(name)s") % {"name": asked.author_name}] for asked in waiting[:5]]
     names = ", ".join(asked.model.name for asked in waiting)
-    alarms.hold(Alarm.Kind.APPROVAL, said % {"models": names}, evidence, pool)
+    alarms.hold(Alarm.Kind.APPROVAL, sentence % {"models": names}, evidence, pool)
 
 
 def _keys(pool: Pool) -> None:
@@ -215,11 +215,11 @@ def _keys(pool: Pool) -> None:
     ending = [(one, one.expires_at) for one in soon if one.expires_at]
     if ending:
         key, end = ending[0]
-        said = _(
+        sentence = _(
             "The API key “%(key)s” expires %(day)s. Rotate it with a new expiry date, or its application will be refused."
         )
         evidence = [[one.name, f"{at:%Y-%m-%d %H:%M} UTC"] for one, at in ending]
-        alarms.hold(Alarm.Kind.KEYS, said % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
+        alarms.hold(Alarm.Kind.KEYS, sentence % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
     limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
     names = {key.pk: key for key in limited}
     highest = {pk: max(uses, key=lambda use: use.share) for pk, uses in keys.uses(list(names.values())).items()}
@@ -227,13 +227,13 @@ def _keys(pool: Pool) -> None:
         (Alarm.Kind.QUOTA, keys.NEARLY, _("The API key “%(key)s” has used %(percent)d %% of its monthly quota.")),
         (Alarm.Kind.SPENT, 1.0, _("The API key “%(key)s” has used up its monthly quota and is refused until %(day)s.")),
     )
-    for kind, least, said in ways:
+    for kind, least, sentence in ways:
         reached = sorted(((use.share, pk, use) for pk, use in highest.items() if use.share >= least), reverse=True)
         if reached:
             share, pk, use = reached[0]
             shown = {"key": names[pk].name, "percent": min(int(100 * share), 100), "day": f"{use.ends:%Y-%m-%d}"}
             evidence = [[names[pk].name, f"{use.used:,} / {use.limit:,} {use.what}"] for _share, pk, use in reached[:5]]
-            alarms.hold(kind, said % shown, evidence, pool)
+            alarms.hold(kind, sentence % shown, evidence, pool)
 
 
 def _labeling_queue(pool: Pool) -> None:
@@ -244,13 +244,13 @@ def _labeling_queue(pool: Pool) -> None:
         return
     waiting = queue.still_open(pool)
     if waiting == 0 and lately.filter(ended_at__gte=timezone.now() - FORGOTTEN).exists():
-        said = _("The labeling queue of %(pool)s is empty: labelers have nothing to do.") % {"pool": pool.name}
-        alarms.hold(Alarm.Kind.LABELING, said, [[_("Answered in seven days"), str(answered)]], pool)
+        sentence = _("The labeling queue of %(pool)s is empty: labelers have nothing to do.") % {"pool": pool.name}
+        alarms.hold(Alarm.Kind.LABELING, sentence, [[_("Answered in seven days"), str(answered)]], pool)
     days = waiting * PACE.days / answered
     if waiting >= LONG_QUEUE and days > LONG_DAYS:
-        said = _("The labeling queue of %(pool)s is long: %(waiting)d queries are %(days)d days of work.")
+        sentence = _("The labeling queue of %(pool)s is long: %(waiting)d queries are %(days)d days of work.")
         shown = {"pool": pool.name, "waiting": waiting, "days": round(days)}
-        alarms.hold(Alarm.Kind.LABELING, said % shown, [[_("Answered in seven days"), str(answered)]], pool)
+        alarms.hold(Alarm.Kind.LABELING, sentence % shown, [[_("Answered in seven days"), str(answered)]], pool)
 
 
 def _refused_models() -> None:
@@ -258,8 +258,8 @@ def _refused_models() -> None:
     for sign in alive(Part.WEB):
         problems |= sign.problems
     for pool in Pool.objects.filter(slug__in=problems):
-        said = _("The active model of %(pool)s cannot be loaded.") % {"pool": pool.name}
-        alarms.hold(Alarm.Kind.REFUSED, said, [[_("Why"), problems[pool.slug][:400]]], pool)
+        sentence = _("The active model of %(pool)s cannot be loaded.") % {"pool": pool.name}
+        alarms.hold(Alarm.Kind.REFUSED, sentence, [[_("Why"), problems[pool.slug][:400]]], pool)
 
 
 def _waiting_jobs() -> None:

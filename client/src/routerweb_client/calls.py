@@ -80,9 +80,9 @@ class Timeouts(dict[str, float]):
 class Tries:
     """The tries of one call: at most `most` of them, and none that begins or lasts beyond `seconds` from now."""
 
-    def __init__(self, seconds: float, most: int) -> None:
+    def __init__(self, seconds: float, max_tries: int) -> None:
         self._deadline = time.monotonic() + seconds
-        self._seconds, self._left, self._made = seconds, most, 0
+        self._seconds, self._left, self._made = seconds, max_tries, 0
 
     @property
     def seconds_left(self) -> float:

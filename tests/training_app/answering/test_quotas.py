@@ -178,7 +178,7 @@ def test_a_fork_leaves_to_its_parent_what_that_holds(app, clock):
     throttle.take(app.key.pk, ["x"] * 3, (10, None))
     quotas.leave_to_parent()
     month = quotas._months[app.key.pk]
-    assert (month.told, month.used, month.held) == ([2, 0], [0, 0], None)
+    assert (month.counted, month.used, month.held) == ([2, 0], [0, 0], None)
 
 
 def test_the_api_tells_what_is_left(app, model, in_memory):

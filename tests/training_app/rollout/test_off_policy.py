@@ -55,7 +55,7 @@ def test_a_difference_is_found_and_its_support_told(app, model, eager, live) -> 
     live(exploration=0.1)
     traffic(app, 1400, lambda chosen: 0.9 if 1 in chosen else 0.3)
     found = off_policy_figures.evaluate(eager)
-    assert (found.outcomes, found.known, found.same, found.near, found.far) == (1400, 1400, 0, 1400, 0)
+    assert (found.outcomes, found.with_propensity, found.same, found.near, found.far) == (1400, 1400, 0, 1400, 0)
     assert found.explored == Decision.objects.filter(detail__has_key="explored").count()
     assert found.answered >= off_policy_figures.FEWEST_DIFFERING
     assert found.estimates.snips.low <= 0.9 <= found.estimates.snips.high
@@ -67,7 +67,7 @@ def test_a_difference_is_found_and_its_support_told(app, model, eager, live) -> 
 def test_without_exploration_it_says_not_estimable_and_why(app, model, eager) -> None:
     traffic(app, 12, lambda chosen: 0.5)
     found = off_policy_figures.evaluate(eager)
-    assert (found.outcomes, found.known, found.estimates) == (12, 0, None)
+    assert (found.outcomes, found.with_propensity, found.estimates) == (12, 0, None)
     assert "has not explored" in found.why
     assert "newest 12 of 12" in found.why
     assert "would have answered 12 otherwise" in found.why

@@ -217,11 +217,11 @@ def test_two_that_measure_at_once_keep_one(transactional_db: None, word_model: M
 
 def test_a_page_leaves_a_long_measurement_to_the_promotion(weak_active: RouterModel, word_model: Make) -> None:
     model = word_model(PERFECT)
-    verdict = gate.judge(model, most=17)
+    verdict = gate.judge(model, max_queries=17)
     assert [finding.passed for finding in verdict.findings] == [True, True, True, None]
     assert verdict.passed
     assert not Comparison.objects.exists()
-    assert gate.judge(model, most=18).findings[-1].passed is True
+    assert gate.judge(model, max_queries=18).findings[-1].passed is True
     assert not Comparison.objects.exists(), "a page that measures writes nothing"
 
 

@@ -71,7 +71,7 @@ def test_a_look_finds_what_is_missing_and_what_overlaps(traffic: Pool) -> None:
     assert (missing.size, missing.figures["went"]) == (20, {"1": 20})
     assert "visa" in proposals.words(missing)
     assert missing.name
-    assert all("visa" in text for text in proposals.said(missing))
+    assert all("visa" in text for text in proposals.example_queries(missing))
     overlap = AgentProposal.objects.filter(kind=Kind.OVERLAP).first()
     assert overlap is not None
     assert (overlap.agents, overlap.figures["count"]) == ([0, 1], 30)
@@ -86,7 +86,7 @@ def test_a_proposal_stores_no_query(traffic: Pool) -> None:
     assert not [word for word in ("visa", "runs out", "invoice", "parcel") if word in str(stored)]
     Decision.objects.filter(text__contains="visa").update(text="")  # as erasing does
     missing = AgentProposal.objects.get(kind=Kind.MISSING)
-    assert "visa" not in f"{proposals.said(missing)} {proposals.words(missing)}"
+    assert "visa" not in f"{proposals.example_queries(missing)} {proposals.words(missing)}"
 
 
 def test_failed_queries_count_and_labeled_ones_do_not(labeled: Pool) -> None:

@@ -63,7 +63,7 @@ class ProposalSerializer(serializers.Serializer[AgentProposal]):
 
     def get_examples(self, one: AgentProposal) -> list[str]:
         """As far as their decisions are still kept."""
-        return [str(text) for text in proposals.said(one, EXAMPLES)]
+        return [str(text) for text in proposals.example_queries(one, EXAMPLES)]
 
 
 class ProposalsSerializer(serializers.Serializer[Any]):

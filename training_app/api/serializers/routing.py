@@ -68,7 +68,7 @@ class RouteRequest(WithOptions):
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The call; raises Refused and NoModel."""
-        return route_requests.one(data, self.context["view"].access)
+        return route_requests.route_call(data, self.context["view"].access)
 
 
 @extend_schema_field(
@@ -101,7 +101,7 @@ class BatchRequest(WithOptions):
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The call; raises Refused and NoModel."""
-        return route_requests.many(data, self.context["view"].access)
+        return route_requests.batch_call(data, self.context["view"].access)
 
 
 class StepSerializer(serializers.Serializer[Any]):

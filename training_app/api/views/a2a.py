@@ -60,7 +60,7 @@ class A2aView(ApiView):
             raise Fault(json_rpc.METHOD_NOT_FOUND, f"There is no method {call.method[:80]}.")
         wanted, context = a2a.asked(call.params)
         try:
-            self.asks = route_requests.one({**wanted, "pool": slug}, self.access)
+            self.asks = route_requests.route_call({**wanted, "pool": slug}, self.access)
         except Refused as refused:
             raise Fault(json_rpc.INVALID_PARAMS, refused.error["message"]) from None
         except NoModel as problem:

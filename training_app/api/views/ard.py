@@ -27,11 +27,11 @@ class _ArdView(ApiView):
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
         """Errors in the draft's words too."""
 
-        def told(error: Exception, context: dict[str, Any]) -> Response:
+        def handle(error: Exception, context: dict[str, Any]) -> Response:
             refused = ard.InDraft(refusal_of(error, context["request"].path_info))
             return Response(refused.body, status=refused.status_code, headers=dict(refused.headers))
 
-        return told
+        return handle
 
 
 class SearchView(_ArdView):

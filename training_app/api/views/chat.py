@@ -59,7 +59,9 @@ class ChatView(ApiView):
             raise Refused(400, "invalid", "stream must be true or false.", field="stream")
         if answered := next((one for one in hooks.chat_answered(self, body) if one is not None), None):
             return answered
-        self.asks = route_requests.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
+        self.asks = route_requests.route_call(
+            {"messages": conversation(body), "pool": self.pool_named(body)}, self.access
+        )
         self.check_throttles(request)
         completed = completion(route_requests.answer_one(self.asks, self.access), str(body["model"]))
         if stream:

@@ -32,7 +32,7 @@ class _Routing(ApiView):
     throttle_classes = [KeyThrottle]
     asks: RouteCall
 
-    def taken(self, read: Any) -> RouteCall:
+    def checked_call(self, read: Any) -> RouteCall:
         """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
         pool = pool_of(self.access)
         try:
@@ -55,7 +55,7 @@ class DdqnRouteView(_Routing):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The set, the names, how sure the router is of the whole set, and the steps of the walk. The answer is kept as a decision."""
-        return Response(_as_there(route_requests.answer_one(self.taken(route_requests.one), self.access)))
+        return Response(_as_there(route_requests.answer_one(self.checked_call(route_requests.route_call), self.access)))
 
 
 class DdqnBatchView(_Routing):
@@ -68,12 +68,8 @@ class DdqnBatchView(_Routing):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The same for many at once: an answer for each, in the order of the queries."""
-        return Response(
-            [
-                _as_there(one)
-                for one in route_requests.answer_many(self.taken(route_requests.many), self.access)["results"]
-            ]
-        )
+        answered = route_requests.answer_many(self.checked_call(route_requests.batch_call), self.access)
+        return Response([_as_there(one) for one in answered["results"]])
 
 
 class DdqnAgentsView(ApiView):

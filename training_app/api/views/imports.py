@@ -41,12 +41,12 @@ class ImportsView(OpsView):
         they hold. Where labels are not understood nothing is stored: say what they mean, or leave them out."""
         body = self.body(shapes.ImportRequest)
         pool = self.pool(body["pool"])
-        said = {
+        answers = {
             meanings.key_of(label): agents
             for label, agents in shapes.meanings_of(body["map"], pools.roster(pool, retired=True), pool).items()
         }
         try:
-            reading, checked = _examined(pool, body, said)
+            reading, checked = _examined(pool, body, answers)
         except Unreadable as error:
             raise Refused(400, "invalid", f"content: {error}", field="content") from None
         if body["check_only"]:
@@ -57,20 +57,20 @@ class ImportsView(OpsView):
             ddqn_router.add_agents(pool, BytesIO(body["bytes"]), self.access.actor)
         except pools.PoolError as error:
             raise Refused(400, "invalid", f"content: {error}", field="content") from None
-        return self._begun(request, _Sent(pool, body, reading, said, checked))
+        return self._begun(request, _Sent(pool, body, reading, answers, checked))
 
     @once
     def _begun(self, request: Request, sent: "_Sent") -> Response:
         """Store the file and queue its import. What reads it has ended: no transaction waits for a child process."""
-        pool, name = sent.pool, sent.told["dataset"]
-        known = pool.datasets.filter(name__iexact=name) if name else pool.datasets.all()
-        new = not known.exists()
+        pool, name = sent.pool, sent.body["dataset"]
+        existing = pool.datasets.filter(name__iexact=name) if name else pool.datasets.all()
+        new = not existing.exists()
         upload = uploads.receive(
-            adding.dataset_of(pool, name), SimpleUploadedFile(sent.told["file_name"], sent.told["bytes"]),
+            adding.dataset_of(pool, name), SimpleUploadedFile(sent.body["file_name"], sent.body["bytes"]),
             author=audit.actor_of(self.access.actor).user, reading=sent.reading, made_dataset=new,
         )  # fmt: skip
         meanings.remember(upload, sent.meanings)
-        imports.begin(upload, sent.reading, sent.told["split"])
+        imports.begin(upload, sent.reading, sent.body["split"])
         upload.refresh_from_db()
         return Response(shapes.SentFileSerializer({"check": sent.checked, "upload": upload}).data, status=201)
 
@@ -80,18 +80,18 @@ class _Sent:
     """A file that is to be imported: what the request says, how it is read, what was said of its labels and what would be kept."""
 
     pool: Pool
-    told: dict[str, Any]
+    body: dict[str, Any]
     reading: Reading
     meanings: dict[str, list[int] | None]
     checked: checking.Check
 
 
-def _examined(pool: Pool, body: dict[str, Any], said: dict[str, list[int] | None]) -> tuple[Reading, checking.Check]:
+def _examined(pool: Pool, body: dict[str, Any], answers: dict[str, list[int] | None]) -> tuple[Reading, checking.Check]:
     """How the file is read, and what an import of it would keep. Raises Unreadable and Refused."""
     content: bytes = body["bytes"]
     agents = pools.roster(pool, retired=True) or ddqn_router.agents_in_archive(BytesIO(content))
     looked = looking.look(BytesIO(content), body["file_name"], agents)
-    reading = replace(looked.reading, values={**meanings.remembered(pool), **said}, empty=body["empty"])
+    reading = replace(looked.reading, values={**meanings.remembered(pool), **answers}, empty=body["empty"])
     if not reading.shape and not {"text", "messages"} & set(reading.columns):
         raise Refused(
             400, "invalid", "content: none of its columns looks like the query's text.", field="content",

@@ -73,11 +73,11 @@ class Next(LabelingView):
             leases = queue.take(pool, person, beside=asked["beside"] or (), agent=agent)
         for lease in leases:
             labeling.reveal(_of(lease, pool, person))
-        taken: dict[str, Any] = {"item": _item(leases[0]) if leases else None}
+        content: dict[str, Any] = {"item": _item(leases[0]) if leases else None}
         if not leases:
-            taken["why"] = _why_nothing(pool, person, agent)
-        taken |= labeling_page.counts(pool, person, agent)
-        return Response(shapes.TakenItemSerializer(taken).data)
+            content["why"] = _why_nothing(pool, person, agent)
+        content |= labeling_page.counts(pool, person, agent)
+        return Response(shapes.TakenItemSerializer(content).data)
 
 
 class Item(LabelingView):
@@ -105,8 +105,8 @@ class Item(LabelingView):
                 404, "not_taken", f"{person.get_username()} has not taken the query {query.pk}.",
                 hint="POST /api/label/next/ with it as `query`.",
             )  # fmt: skip
-        taken = {"item": _item(_of(lease, pool, person)), **labeling_page.counts(pool, person, agent)}
-        return Response(shapes.TakenItemSerializer(taken).data)
+        content = {"item": _item(_of(lease, pool, person)), **labeling_page.counts(pool, person, agent)}
+        return Response(shapes.TakenItemSerializer(content).data)
 
 
 class Heartbeat(LabelingView):
@@ -287,9 +287,9 @@ def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
 def _choice(asked: Mapping[str, Any], lease: Assignment, *, none: bool) -> labeling.Choice:
     """The choice that was sent. In an answer an empty `agents` means none of these; in a draft `none` says so."""
     shown = asked["asked"] or ()
-    known = set(Agent.objects.filter(pool=lease.item.pool).values_list("number", flat=True))
+    pool_numbers = set(Agent.objects.filter(pool=lease.item.pool).values_list("number", flat=True))
     for field, numbers in (("agents", asked["agents"]), ("asked", shown)):
-        stray = sorted(set(numbers) - known)
+        stray = sorted(set(numbers) - pool_numbers)
         if stray:
             raise Refused(400, "invalid", f"{field} names {stray[0]}, which is no agent of this pool.", field=field)
     return labeling.Choice(frozenset(asked["agents"]), none, asked["unsure"], frozenset(shown), asked["note"])

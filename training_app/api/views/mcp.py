@@ -42,8 +42,8 @@ class McpView(ApiView):
                 mcp.check(call, _Lowered(request))
             return Response(json_rpc.result(call.id, self.done(call, stateless)))
         except Fault as fault:
-            known = stateless or json_rpc.id_of(body) is None
-            status = mcp.STATUS.get(fault.code, 200) if known else 200
+            has_status = stateless or json_rpc.id_of(body) is None
+            status = mcp.STATUS.get(fault.code, 200) if has_status else 200
             return Response(json_rpc.error(json_rpc.id_of(body), fault), status=status)
 
     def done(self, call: Call, stateless: bool) -> dict[str, Any]:
@@ -68,11 +68,11 @@ class McpView(ApiView):
         if arguments is not None and not isinstance(arguments, dict):
             raise Fault(json_rpc.INVALID_PARAMS, "arguments must be an object.")
         try:
-            self.asks = route_requests.one(arguments or {}, self.access)
+            self.asks = route_requests.route_call(arguments or {}, self.access)
         except Refused as refused:
-            return mcp.told(" ".join(filter(None, (refused.error["message"], refused.error.get("hint")))))
+            return mcp.tool_error(" ".join(filter(None, (refused.error["message"], refused.error.get("hint")))))
         except NoModel as problem:
-            return mcp.told(f"{problem} {problem.hint}")
+            return mcp.tool_error(f"{problem} {problem.hint}")
         self.check_throttles(self.request)
         return mcp.answered(route_requests.answer_one(self.asks, self.access))
 

@@ -42,7 +42,7 @@ class RoutingView(ApiView):
     throttle_classes = [KeyThrottle]
     asks: RouteCall
 
-    def taken(self, serializer: Any) -> RouteCall:
+    def checked_call(self, serializer: Any) -> RouteCall:
         """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
         # What it costs is known only now, so the throttle comes after the checks; a request that does not hold costs nothing.
         self.asks = self.body(serializer)  # type: ignore[assignment]
@@ -61,7 +61,7 @@ class RouteView(RoutingView):
     def post(self, request: Request) -> HttpResponse:
         """The agents that the query needs, with what the router thinks of each, in about a millisecond and without an LLM. The
         answer is kept as a decision under its id."""
-        return answered(written(route_requests.answer_one(self.taken(RouteRequest), self.access)))
+        return answered(written(route_requests.answer_one(self.checked_call(RouteRequest), self.access)))
 
 
 class BatchView(RoutingView):
@@ -75,7 +75,7 @@ class BatchView(RoutingView):
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse:
         """The same as one query each, together. If one query is bad, none is routed and the error names it."""
-        return answered(written_in_steps(route_requests.answer_many(self.taken(BatchRequest), self.access)))
+        return answered(written_in_steps(route_requests.answer_many(self.checked_call(BatchRequest), self.access)))
 
 
 class OutcomeView(ApiView):
@@ -125,5 +125,5 @@ class OutcomeView(ApiView):
         pools = self.access.caller.pools
         if body["pool"] is not None or len(pools) == 1:
             return body["pool"]
-        known = Decision.objects.filter(pk=body["decision_id"], pool__slug__in=pools)
-        return known.values_list("pool__slug", flat=True).first()
+        decisions = Decision.objects.filter(pk=body["decision_id"], pool__slug__in=pools)
+        return decisions.values_list("pool__slug", flat=True).first()

@@ -58,8 +58,8 @@ class AgentsView(ApiView):
         listed = {"pool": pool.slug, "model": pool.model.name if pool.model else None, "agents": pool.roster}
         answer = AgentsSerializer(listed, context={"cold": cold}).data
         tag = f'"{hashlib.sha256(written(answer)).hexdigest()[:32]}"'
-        known = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
-        same = "*" in known or tag in {one.removeprefix("W/") for one in known}
+        etags = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
+        same = "*" in etags or tag in {one.removeprefix("W/") for one in etags}
         return Response(None if same else answer, status=304 if same else 200, headers={"ETag": tag})
 
 

@@ -86,5 +86,5 @@ def _in_turns(spans: Iterator[Span | BadSpan]) -> Iterator[Span | BadSpan]:
 
 
 def _reason(problems: Counter[str]) -> str:
-    said = [f"{count} span{'s' if count > 1 else ''} {reason}" for reason, count in problems.most_common(NAMED)]
-    return f"{'; '.join(said)}." if said else ""
+    reasons = [f"{count} span{'s' if count > 1 else ''} {reason}" for reason, count in problems.most_common(NAMED)]
+    return f"{'; '.join(reasons)}." if reasons else ""

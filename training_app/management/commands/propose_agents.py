@@ -26,5 +26,5 @@ class Command(BaseCommand):
         for one in AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.OPEN):
             about = one.name or ", ".join(names.get(number, str(number)) for number in one.agents)
             self.stdout.write(f"{one.get_kind_display()}: {about} ({one.figures.get('count', 0)} queries)")
-            for text in proposals.said(one, 3):
+            for text in proposals.example_queries(one, 3):
                 self.stdout.write(f"    {' '.join(str(text).split())[:100]}")

@@ -88,8 +88,8 @@ class Command(BaseCommand):
         asked = {name: options.get(name) for name in ("config", "set", "promote", "queue")}
         asked["include_llm"] = options.get("include_llm") is not None
         if given := [f"--{name}" for name, value in asked.items() if value]:
-            said = ", ".join(given).replace("_", "-")
-            raise CommandError(f"--resume goes on with a run as it was launched; leave out {said}")
+            refused_options = ", ".join(given).replace("_", "-")
+            raise CommandError(f"--resume goes on with a run as it was launched; leave out {refused_options}")
         run = Run.objects.filter(pool=pool, pk=options["resume"]).select_related("pool", "snapshot__pool").first()
         if run is None:
             raise CommandError(f"{pool.slug} has no run {options['resume']}")

@@ -54,6 +54,6 @@ def drawn(pool: LoadedPool, messages: Messages) -> list[chat.ChatMessage]:
         for place, given in zip(places, routes, strict=True)
     }
     # Whom an answer came from stands beside the turn that it answers.
-    told = [Message(message.role, message.content) for message in earlier if message.content.strip()]
+    shown_messages = [Message(message.role, message.content) for message in earlier if message.content.strip()]
     shown = [place for place, message in enumerate(earlier) if message.content.strip()]
-    return chat.displayed(told, by_id, {new: sets[old] for new, old in enumerate(shown) if old in sets})
+    return chat.displayed(shown_messages, by_id, {new: sets[old] for new, old in enumerate(shown) if old in sets})

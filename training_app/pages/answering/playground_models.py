@@ -28,10 +28,10 @@ def chosen(versions: Sequence[RouterModel], asked: str) -> RouterModel | None:
     return next((model for model in versions if model.version == number), None)
 
 
-def beside(model: RouterModel, said: str, route: Route) -> dict[str, Any]:
+def beside(model: RouterModel, query: str, route: Route) -> dict[str, Any]:
     """What the model answers to the same query, and how that differs: what it takes besides and what it leaves out."""
     try:
-        given = answer.answer(serving.pool_of(model), said, explore=False)
+        given = answer.answer(serving.pool_of(model), query, explore=False)
     except (registry.RegistryError, ArtifactError) as problem:
         return {"model": model, "problem": str(problem)}
     by_number = {agent.id: agent for agent in given.pool.roster}

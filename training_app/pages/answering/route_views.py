@@ -100,8 +100,8 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
         messages = playground_chat.so_far(asked)
         context["query"] = query
         try:
-            said = playground_chat.query_in(messages, query)
-            given = answer.answer(loaded, said, explain=True, explore=False)
+            turn = playground_chat.query_in(messages, query)
+            given = answer.answer(loaded, turn, explain=True, explore=False)
             if "go_on" in asked:
                 messages = playground_chat.gone_on(messages, query, given.route, asked.get("reply", "").strip())
                 context["query"] = ""
@@ -110,13 +110,13 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:
             if "go_on" not in asked:
-                context |= {**_answered(given), "marks": _marks(given.model.router, said)}
+                context |= {**_answered(given), "marks": _marks(given.model.router, turn)}
                 if context["may_label"] and not messages:
                     chosen = [agent.id for agent in context["cold_taken"]]
                     context["correction"] = CorrectionForm.of(pool, query, [*given.route.agents, *chosen], "playground")
-                context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, said)}
+                context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, turn)}
                 if beside is not None:
-                    context["other"] = playground_models.beside(beside, said, given.route)
+                    context["other"] = playground_models.beside(beside, turn, given.route)
     if getattr(request, "htmx", False):
         return render(request, "training_app/_playground_result.html", context)
     return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))
@@ -141,9 +141,9 @@ def _answered(given: answer.Answer) -> dict[str, Any]:
     }
 
 
-def _marks(router: Router, said: str) -> dict[str, Any]:
+def _marks(router: Router, query: str) -> dict[str, Any]:
     """For the page's script: the words that call for each agent, and the agents' names; {} where no words can be named."""
-    words = marks.of_router(router, said)
+    words = marks.of_router(router, query)
     names = {agent.id: agent.name for agent in router.agents}
     return {"words": words, "names": names} if words else {}
 

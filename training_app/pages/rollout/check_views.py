@@ -41,7 +41,7 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
         made = checks.decision_of(now)
         context |= {
             "now": now,
-            "said": made.routed_text if made else "",
+            "query_text": made.routed_text if made else "",
             "before": made.messages if made else None,
             "agents": list(pool.agents.active().order_by("number")),
             "done": drawn.done().count(),

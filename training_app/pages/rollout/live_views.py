@@ -125,10 +125,10 @@ def _start_canary(request: HttpRequest, model: RouterModel) -> str:
         reason=request.POST.get("reason", "").strip(),
         override=request.POST.get("override", ""),
     )
-    said = _("%(model)s answers %(share)g %% of the requests now, within two seconds in every process.")
+    sentence = _("%(model)s answers %(share)g %% of the requests now, within two seconds in every process.")
     if isinstance(canary, PromotionRequest):
-        said = _("%(model)s will answer %(share)g %% of the requests once another person has approved it.")
-    return said % {
+        sentence = _("%(model)s will answer %(share)g %% of the requests once another person has approved it.")
+    return sentence % {
         "model": model.name,
         "share": round(percent, 2),
     }
@@ -157,17 +157,17 @@ def off_policy(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _estimates(off_policy: off_policy_figures.OffPolicy) -> list[tuple[str, str, dict[str, float]]]:
     """(name, what it is, figures) of each estimate, the answering model's own last."""
-    known = off_policy.estimates
-    assert known is not None
+    estimates = off_policy.estimates
+    assert estimates is not None
     return [
-        (_("Self-normalised"), _("weights each answer by how likely it was; read this one"), asdict(known.snips)),
-        (_("Doubly robust"), _("with a model of success fitted to the candidate's confidence"), asdict(known.dr)),
+        (_("Self-normalised"), _("weights each answer by how likely it was; read this one"), asdict(estimates.snips)),
+        (_("Doubly robust"), _("with a model of success fitted to the candidate's confidence"), asdict(estimates.dr)),
         (
             _("Inverse propensity"),
             _("right on average over these decisions, with the widest interval; it can exceed 100 %"),
-            asdict(known.ips),
+            asdict(estimates.ips),
         ),
-        (_("As it was answered"), _("without exploration, on the same decisions"), asdict(known.answering)),
+        (_("As it was answered"), _("without exploration, on the same decisions"), asdict(estimates.answering)),
     ]
 
 
@@ -207,7 +207,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 def _gate(model: RouterModel) -> dict[str, Any]:
     effect = kinds.of(model.kind).effect.on(model, registry.active(model.pool, model.kind))
     try:
-        return {"effect": effect, "gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+        return {"effect": effect, "gate": gate.judge(model, max_queries=gate.PAGE_QUERIES)}
     except registry.RegistryError as error:
         return {"effect": effect, "gate_error": str(error)}
 

@@ -55,8 +55,8 @@ def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
 def chosen(pool: Pool, asked: Sequence[str]) -> list[Run]:
     """The pool's runs of these ids, in the order asked for, each once; ids that are none are left out."""
     keys = list(dict.fromkeys(parameters.keys(asked)))
-    known = Run.objects.filter(pool=pool, pk__in=keys).select_related("pool", "snapshot__pool", "author").in_bulk()
-    return [known[key] for key in keys if key in known]
+    runs = Run.objects.filter(pool=pool, pk__in=keys).select_related("pool", "snapshot__pool", "author").in_bulk()
+    return [runs[key] for key in keys if key in runs]
 
 
 def differing(runs: Sequence[Run]) -> list[tuple[str, list[Any]]]:
@@ -83,23 +83,24 @@ def measured(model: RouterModel | None) -> dict[str, Any]:
 
 
 def paired(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each run but the first, its differences from the first on the same test queries: {"run", "figures" or "why" not, "said"}."""
+    """For each run but the first, its differences from the first on the same test queries: {"run", "figures" or "why" not,
+    "sentence"}."""
     first = columns[0]["model"]
     rows = []
     for column in columns[1:]:
-        model, figures, why, said = column["model"], None, "", ""
+        model, figures, why, sentence = column["model"], None, "", ""
         if first is None or model is None:
             why = _("One of the two has made no model.")
         else:
             try:
-                compared = comparisons.between(model, first, most=gate.PAGE_QUERIES)
+                compared = comparisons.between(model, first, max_queries=gate.PAGE_QUERIES)
                 why = "" if compared else _("There is no test query, or there are too many to measure on a page.")
                 if compared and compared.queries < scorecards.LEAST_CHECKED:
                     why = scorecards.too_few(compared.queries)
                 elif compared:
                     figures = compared.figures
-                    said = verdict.Beside.of(first.name, compared).sentence() if "exact" in figures else ""
+                    sentence = verdict.Beside.of(first.name, compared).sentence() if "exact" in figures else ""
             except registry.RegistryError as error:
                 why = str(error)
-        rows.append({"run": column["run"], "model": model, "figures": figures, "why": why, "said": said})
+        rows.append({"run": column["run"], "model": model, "figures": figures, "why": why, "sentence": sentence})
     return rows

@@ -56,9 +56,9 @@ def read(run: Run) -> Picture:
     newest = list(RunEvent.objects.filter(run=run).order_by("-pk").values_list(*columns)[:EVENTS])
     events = newest[::-1]
     series = _series((step, metrics) for _, _, step, _, metrics in events)
-    said = [(at, f"{phase}: {message}" if phase else message) for at, phase, _, message, _ in newest if message]
+    lines = [(at, f"{phase}: {message}" if phase else message) for at, phase, _, message, _ in newest if message]
     # A word that is said again and again stands once, with the time at which it was first said.
-    log = [line for i, line in enumerate(said) if i + 1 == len(said) or line[1] != said[i + 1][1]][:LINES]
+    log = [line for i, line in enumerate(lines) if i + 1 == len(lines) or line[1] != lines[i + 1][1]][:LINES]
     begun = next((e for e in events if e[1] == run.phase and run.started_at and e[0] >= run.started_at), None)
     pace = _pace(run, begun[0], begun[2]) if begun else None
     left = timedelta(seconds=(run.total - run.step) / pace) if pace and run.total > run.step else None
@@ -92,11 +92,11 @@ def overlay(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def colours_of(runs: Iterable[int]) -> dict[int, int]:
     """The number of each run's colour and dash in `chart.js`: by its id, so that it looks the same in every chart and whatever else is
     drawn beside it; of two that would look alike the newer one takes the next that is free."""
-    taken: dict[int, int] = {}
+    colours: dict[int, int] = {}
     for run in sorted(runs):
         free = [(run + step) % COLOURS for step in range(COLOURS)]
-        taken[run] = next((one for one in free if one not in taken.values()), free[0])
-    return taken
+        colours[run] = next((one for one in free if one not in colours.values()), free[0])
+    return colours
 
 
 def _series(points: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, dict[int, float]]:

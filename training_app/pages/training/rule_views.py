@@ -25,10 +25,12 @@ from training_app.versions import kinds
 def rule_list(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's rules with what each waits for and its last run."""
     pool = get_pool(request, slug)
-    found = list(LaunchRule.objects.filter(pool=pool).select_related("pool", "author"))
-    newest = Run.objects.filter(rule__in=found).order_by().values("rule").annotate(newest=Max("pk")).values("newest")
+    own_rules = list(LaunchRule.objects.filter(pool=pool).select_related("pool", "author"))
+    newest = (
+        Run.objects.filter(rule__in=own_rules).order_by().values("rule").annotate(newest=Max("pk")).values("newest")
+    )
     last = {run.rule_id: run for run in Run.objects.filter(pk__in=newest)}
-    rows = [(rule, rules.outlook(rule), last.get(rule.pk)) for rule in found]
+    rows = [(rule, rules.outlook(rule), last.get(rule.pk)) for rule in own_rules]
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(
         request, "training_app/rules.html", {"pool": pool, "rows": rows}, title=_("Training rules"), crumbs=crumbs
@@ -47,7 +49,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
         if not asked.get("name", "").strip():
             asked["name"] = "…"  # to be given yet, and no reason not to check the rest
         wrong = RuleForm(rule, asked).errors if "seed" in asked else {}
-        errors = [(title_of(name), said[0]) for name, said in wrong.items()]
+        errors = [(title_of(name), problems[0]) for name, problems in wrong.items()]
         return render(request, "training_app/_preview.html", _preview(pool, request.GET) | {"errors": errors})
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():

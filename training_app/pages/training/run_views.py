@@ -247,8 +247,8 @@ def preset_of(run: Run) -> kinds.Preset | None:
 
 
 def _run(request: HttpRequest, slug: str, run_id: int) -> Run:
-    known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot__pool", "author")
-    return get_object_or_404(known, pool=get_pool(request, slug), pk=run_id)
+    runs: QuerySet[Run] = Run.objects.select_related("pool", "snapshot__pool", "author")
+    return get_object_or_404(runs, pool=get_pool(request, slug), pk=run_id)
 
 
 def _initial(request: HttpRequest, pool: Pool, kind: kinds.Kind) -> dict[str, Any]:

@@ -112,8 +112,8 @@ def sweep_cancel(request: HttpRequest, slug: str, sweep_id: int) -> HttpResponse
 
 
 def _sweep(request: HttpRequest, slug: str, sweep_id: int) -> Sweep:
-    known = Sweep.objects.select_related("pool", "snapshot__pool", "author")
-    return get_object_or_404(known, pool=get_pool(request, slug), pk=sweep_id)
+    sweeps = Sweep.objects.select_related("pool", "snapshot__pool", "author")
+    return get_object_or_404(sweeps, pool=get_pool(request, slug), pk=sweep_id)
 
 
 def _crumbs(pool: Pool) -> list[tuple[str, str]]:

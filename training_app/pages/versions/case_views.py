@@ -44,16 +44,16 @@ def case_list(request: HttpRequest, slug: str) -> HttpResponse:
     active = registry.active(pool)
     version = parameters.number(request.GET.get("model"))
     model = active if version is None else get_object_or_404(RouterModel, pool=pool, version=version)
-    known, problem = cases.of(pool), ""
+    own_cases, problem = cases.of(pool), ""
     checked: list[cases.Checked] = []
     try:
-        checked = cases.check(model, known) if model else []
+        checked = cases.check(model, own_cases) if model else []
     except registry.RegistryError as error:
         problem = str(error)
     context = {
         "pool": pool,
         "rows": sorted(checked, key=lambda one: one.holds),
-        "unchecked": [] if checked else [(case, _agents(pool, case.required)) for case in known],
+        "unchecked": [] if checked else [(case, _agents(pool, case.required)) for case in own_cases],
         "summary": cases.summary(checked),
         "broken": len(cases.broken(checked)),
         "model": model,

@@ -104,12 +104,12 @@ def _key(pair: Pair) -> str:
 
 
 def _words(pair: Pair, roster: Mapping[int, examples.Agent]) -> str:
-    missed, taken = (None if number is None else _name(number, roster) for number in pair)
-    if taken is None:
+    missed, chosen = (None if number is None else _name(number, roster) for number in pair)
+    if chosen is None:
         return _("%(missed)s missed") % {"missed": missed}
     if missed is None:
-        return _("%(taken)s chosen without need") % {"taken": taken}
-    return _("%(taken)s instead of %(missed)s") % {"taken": taken, "missed": missed}
+        return _("%(taken)s chosen without need") % {"taken": chosen}
+    return _("%(taken)s instead of %(missed)s") % {"taken": chosen, "missed": missed}
 
 
 def _name(number: int, roster: Mapping[int, examples.Agent]) -> str:

@@ -124,10 +124,10 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
-        said = _("%(model)s answers the requests of %(pool)s now.")
+        sentence = _("%(model)s answers the requests of %(pool)s now.")
         if isinstance(made, PromotionRequest):
-            said = _("The promotion of %(model)s waits for another person's approval.")
-        messages.success(request, said % {"model": model.name, "pool": model.pool})
+            sentence = _("The promotion of %(model)s waits for another person's approval.")
+        messages.success(request, sentence % {"model": model.name, "pool": model.pool})
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("model", slug, version)
@@ -144,18 +144,18 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
             made = trials.approve(asked, actor=person(request), note=note)
-            said = _("%(model)s answers the requests of %(pool)s now.")
+            sentence = _("%(model)s answers the requests of %(pool)s now.")
             if isinstance(made, Canary):
-                said = _("%(model)s answers its share of the requests of %(pool)s now.")
+                sentence = _("%(model)s answers its share of the requests of %(pool)s now.")
         elif do == "decline":
             approvals.decline(asked, actor=person(request), note=note)
-            said = _("The request for %(model)s is declined.")
+            sentence = _("The request for %(model)s is declined.")
         elif do == "withdraw":
             approvals.withdraw(asked, actor=person(request), note=note)
-            said = _("The request for %(model)s is withdrawn.")
+            sentence = _("The request for %(model)s is withdrawn.")
         else:
             return HttpResponseBadRequest()
-        messages.success(request, said % {"model": model.name, "pool": model.pool})
+        messages.success(request, sentence % {"model": model.name, "pool": model.pool})
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("model", slug, version)
@@ -222,7 +222,7 @@ def gate_context(model: RouterModel) -> dict[str, Any]:
         return effect
     four_eyes = {"four_eyes": approvals.needed(model.pool), **effect, **waiting_context(model)}
     try:
-        return four_eyes | {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+        return four_eyes | {"gate": gate.judge(model, max_queries=gate.PAGE_QUERIES)}
     except registry.RegistryError as error:
         return four_eyes | {"gate_error": str(error)}
 
@@ -250,13 +250,13 @@ def waiting_context(model: RouterModel) -> dict[str, Any]:
     figures = [
         (label, ours.get(name), theirs.get(name)) for name, label in labels.items() if name in ours or name in theirs
     ]
-    known = {agent["id"]: agent["name"] for agent in model.roster}
+    after = {agent["id"]: agent["name"] for agent in model.roster}
     before = {agent["id"]: agent["name"] for agent in asked.against.roster} if asked.against else {}
     return {
         "asked": asked,
         "beside": figures,
-        "joins": [name for number, name in known.items() if number not in before],
-        "leaves": [name for number, name in before.items() if number not in known],
+        "joins": [name for number, name in after.items() if number not in before],
+        "leaves": [name for number, name in before.items() if number not in after],
     }
 
 

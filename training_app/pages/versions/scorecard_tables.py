@@ -65,7 +65,7 @@ def with_active(model: RouterModel) -> Comparison | None:
         Comparison.objects.filter(model=model, against=active).select_related("against__pool").order_by("-pk").first()
     )
     try:
-        return stored or comparisons.between(model, active, most=gate.PAGE_QUERIES)
+        return stored or comparisons.between(model, active, max_queries=gate.PAGE_QUERIES)
     except registry.RegistryError:
         return None
 
@@ -76,9 +76,9 @@ def rivals(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kin
     return names | {name: kind.baseline(name) for name in card.get("baselines", {})}
 
 
-def chosen(known: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str:
+def chosen(rivals: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str:
     """Of the known rivals the one that the address names, else the active model, else the best baseline."""
-    return asked if asked in known else ACTIVE if ACTIVE in known else card.get("best_baseline") or ""
+    return asked if asked in rivals else ACTIVE if ACTIVE in rivals else card.get("best_baseline") or ""
 
 
 def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -> dict[str, Any]:
@@ -127,22 +127,24 @@ def confusion(card: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str,
     }
     order = sorted(wrong, key=lambda number: (-wrong[number], int(number)))
     shown = [int(number) for number in order[:CONFUSED]]
-    pairs = {(missed, taken): count for missed, taken, count in counted["pairs"]}
+    pairs = {(missed, chosen): count for missed, chosen, count in counted["pairs"]}
     # The heat is of the pairs alone: an agent that is missed without another in its place is no confusion.
-    most = max((count for (missed, taken), count in pairs.items() if missed in shown and taken in shown), default=1)
+    highest = max(
+        (count for (missed, chosen), count in pairs.items() if missed in shown and chosen in shown), default=1
+    )
 
     def cell(count: int, heated: bool = True) -> dict[str, int]:
-        return {"count": count, "heat": -(-HEATS * count // most) if heated else 0}
+        return {"count": count, "heat": -(-HEATS * count // highest) if heated else 0}
 
     rows: list[tuple[Agent | None, list[dict[str, int]]]] = [
         (
             _agent(roster, missed),
-            [cell(pairs.get((missed, taken), 0)) for taken in shown]
+            [cell(pairs.get((missed, chosen), 0)) for chosen in shown]
             + [cell(counted["missed_alone"].get(str(missed), 0), heated=False)],
         )
         for missed in shown
     ]
-    rows.append((None, [cell(counted["in_vain_alone"].get(str(taken), 0), heated=False) for taken in shown]))
+    rows.append((None, [cell(counted["in_vain_alone"].get(str(chosen), 0), heated=False) for chosen in shown]))
     return {"columns": [_agent(roster, number) for number in shown], "rows": rows, "left_out": len(order) - len(shown)}
 
 

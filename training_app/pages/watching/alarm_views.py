@@ -107,9 +107,9 @@ def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
             messages.success(request, _("“%(kind)s” is no longer muted.") % {"kind": kind})
         elif hours in alarms.MUTE_HOURS:
             until = alarms.mute(alarm, hours, person(request)).until
-            said = _("“%(kind)s” is muted until %(time)s.")
+            sentence = _("“%(kind)s” is muted until %(time)s.")
             when = date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT")
-            messages.success(request, said % {"kind": kind, "time": when})
+            messages.success(request, sentence % {"kind": kind, "time": when})
         else:
             messages.error(request, _("Choose one of the times in the list."))
     except alarms.MuteRefused as refused:
@@ -221,15 +221,15 @@ def receiver_test(request: HttpRequest, slug: str, receiver_id: int) -> HttpResp
         )
         return redirect("settings_alarms", slug)
     last = made.log[-1]
-    said = {
+    values = {
         "address": receiver.address.partition("?")[0],
         "said": f"{last['code'] or ''} {last['said']}".strip(),
         "ms": last["ms"],
     }
     if made.status == AlarmDelivery.Status.DELIVERED:
-        messages.success(request, _("The test got through to %(address)s in %(ms)d ms: %(said)s") % said)
+        messages.success(request, _("The test got through to %(address)s in %(ms)d ms: %(said)s") % values)
     else:
-        messages.error(request, _("The test did not get through to %(address)s: %(said)s") % said)
+        messages.error(request, _("The test did not get through to %(address)s: %(said)s") % values)
     return redirect("settings_alarms", slug)
 
 

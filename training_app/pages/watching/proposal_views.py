@@ -62,7 +62,7 @@ def _row(one: AgentProposal, agents: dict[int, Agent], tried: Any, request: Http
         "one": one,
         "agents": [(agent, request.POST.get(f"description-{agent.number}", agent.description)) for agent in about],
         "words": proposals.words(one) if one.kind == AgentProposal.Kind.MISSING else [],
-        "examples": proposals.said(one, EXAMPLES),
+        "examples": proposals.example_queries(one, EXAMPLES),
         "went": [(agents[int(number)], count) for number, count in went[:4] if int(number) in agents],
         "tried": tried,
     }
