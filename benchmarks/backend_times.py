@@ -74,7 +74,7 @@ def main() -> None:
         state._pools = {1: pool}
 
         def kept(pool: state.PoolBackends = pool) -> None:
-            pool.told.last.clear()
+            pool.usage.last.clear()
             choosing.assign(1, "", agents)
 
         def first(pool: state.PoolBackends = pool) -> None:

@@ -22,12 +22,12 @@ def source_of(agent: Agent) -> AgentSource | None:
 
 def values_of(source: AgentSource) -> dict[str, Any]:
     """What `executors.save` takes, as the source describes the agent."""
-    said = source.calling
+    calling = source.calling
     if source.kind == AgentSource.Kind.CARD:
-        options = {name: said[name] for name in ("version", "streaming") if said.get(name)}
-        return {"kind": Kind.A2A, "address": said["address"], "options": options}
-    options = {"tool": said["tool"]} if said.get("tool") else {}
-    return {"kind": Kind.MCP, "address": said["address"], "tools": said["tools"], "options": options}
+        options = {name: calling[name] for name in ("version", "streaming") if calling.get(name)}
+        return {"kind": Kind.A2A, "address": calling["address"], "options": options}
+    options = {"tool": calling["tool"]} if calling.get("tool") else {}
+    return {"kind": Kind.MCP, "address": calling["address"], "tools": calling["tools"], "options": options}
 
 
 def set_up(pool: Pool, *, actor: audit.Who) -> tuple[list[Agent], list[str]]:

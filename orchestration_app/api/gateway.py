@@ -80,8 +80,8 @@ def models(pools: Sequence[str]) -> Sequence[str]:
     from agents_app.models import Pool
 
     called = Pool.objects.filter(slug__in=pools, agents__executor__active=True).distinct()
-    known = set(called.values_list("slug", flat=True))
-    return [PREFIX + slug for slug in pools if slug in known]
+    callable_slugs = set(called.values_list("slug", flat=True))
+    return [PREFIX + slug for slug in pools if slug in callable_slugs]
 
 
 def chat(view: ApiView, body: Mapping[str, Any]) -> HttpResponse | None:

@@ -93,7 +93,7 @@ class ToolsView(McpView):
     def _listed(self, call: Call) -> dict[str, Any]:
         meta = call.params.get("_meta")
         query = meta.get(QUERY) if isinstance(meta, dict) else None
-        needed = self._box().found(query[:LONGEST]) if isinstance(query, str) and query.strip() else []
+        needed = self._box().tools_for(query[:LONGEST]) if isinstance(query, str) and query.strip() else []
         return {"tools": [*TOOLS, *(tool.as_json() for tool, _score in needed)], "resultType": "complete", "ttlMs": 0}
 
     def called(self, call: Call) -> dict[str, Any]:
@@ -115,13 +115,13 @@ class ToolsView(McpView):
         return self._tool(box, tool, given, task[:LONGEST])
 
     def _searched(self, given: dict[str, Any]) -> dict[str, Any]:
-        query, most = given.get("query"), given.get("most", 0)
+        query, limit = given.get("query"), given.get("most", 0)
         if not isinstance(query, str) or not query.strip():
             return mcp.tool_error("query must be a text that says what is to be done.")
-        if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 50:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= 50:
             return mcp.tool_error("most must be a whole number from 1 to 50.")
         self._count(query)
-        tools = self._box().found(query[:LONGEST], most)
+        tools = self._box().tools_for(query[:LONGEST], limit)
         return mcp.answered({"tools": [{**tool.as_json(), "score": score} for tool, score in tools]})
 
     def _count(self, text: str) -> None:

@@ -168,10 +168,10 @@ class NextView(TaskView):
         decider = orchestra.deciding(at_once=True)
         calls = [
             Call(
-                said["agent"], said["output"], said["failed"], said["cost"],
-                answer=None if said["failed"] else said["answer"] or said["output"] or None,
+                past_call["agent"], past_call["output"], past_call["failed"], past_call["cost"],
+                answer=None if past_call["failed"] else past_call["answer"] or past_call["output"] or None,
             )
-            for said in body["history"]
+            for past_call in body["history"]
         ]  # fmt: skip
         roster = policies.roster(pool)
         routable = frozenset(agent.id for agent in roster.values() if agent.state == "active" and agent.available)

@@ -39,7 +39,7 @@ class Line:
     why: str
     choice: Assigned
 
-    def taken(self, given: Assignment) -> "Line":
+    def assigned(self, given: Assignment) -> "Line":
         """The same, as it was assigned."""
         return replace(self, why=given.why, choice=Assigned(self.backend, given.propensity, given.by, given.direct))
 
@@ -63,7 +63,7 @@ def line(pool: Pool, agent: int, text: str = "", preference: Preference | None =
         return None
     if given[0].backend is None:
         raise NoBackend(given[0].why)
-    return _line(Backend.objects.select_related("provider").get(pk=given[0].backend.pk)).taken(given[0])
+    return _line(Backend.objects.select_related("provider").get(pk=given[0].backend.pk)).assigned(given[0])
 
 
 def lines(pool: int) -> dict[int, dict[int, Line]]:

@@ -102,11 +102,11 @@ def assign(
 
 
 def _assigned(
-    pool: PoolBackends, agent: int, known: list[Known], request: Request, estimates: Mapping[int, float] | None,
+    pool: PoolBackends, agent: int, backends: list[Known], request: Request, estimates: Mapping[int, float] | None,
     plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
-    for one in known:
+    for one in backends:
         if one.context and request.size > one.context:
             pass  # it could not read the text
         elif one.limited:
@@ -120,7 +120,7 @@ def _assigned(
         bit += bit
     if not free:
         state.settler.wake()
-        return Assignment(agent, None, why=_why_none(known, request.size))
+        return Assignment(agent, None, why=_why_none(backends, request.size))
     if plans is None or estimates or request.after:  # of no use to the next request
         plan = _planned(pool, agent, free, request, estimates)
     else:
@@ -134,7 +134,7 @@ def _assigned(
     own = plan.best[0] if len(plan.best) == 1 else min(plan.best, key=lambda place: candidates[place].rank)
     place, likely, by = _drawn(pool.exploration, plan, own) if plan.drawn else (own, 1.0, "direct")
     picked = candidates[place]
-    backend = pool.known[picked.key]
+    backend = pool.by_key[picked.key]
     _take(pool, backend)
     if by == "lot" and place != own:
         why = "taken by lot, to be measured"
@@ -142,10 +142,10 @@ def _assigned(
         why = "the learner's choice"
     elif request.pressed:
         why = "the cheapest: the budget of the day is nearly spent"
-    elif len(candidates) < len(known):
-        why = f"the best for the preference of {len(candidates)} that may be taken now, of {len(known)}"
+    elif len(candidates) < len(backends):
+        why = f"the best for the preference of {len(candidates)} that may be taken now, of {len(backends)}"
     else:
-        why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
+        why = "the best for the preference" if len(backends) > 1 else "the agent's only backend"
     latency = plan.latencies[place]
     return Assignment(agent, backend, picked.success, picked.cost, latency, why, likely, by, place == own)
 
@@ -202,8 +202,8 @@ def give_back(pool: int, backend: int) -> None:
     backends = state.of(pool)
     if backends is not None:
         with backends.lock:
-            if backend in backends.known:
-                backends.told.used.setdefault(backends.known[backend].line, Used()).ended += 1
+            if backend in backends.by_key:
+                backends.usage.used.setdefault(backends.by_key[backend].line, Used()).ended += 1
 
 
 def _retold(one: Candidate, estimates: Mapping[int, float]) -> Candidate:
@@ -233,22 +233,22 @@ def _has(one: Known) -> bool:
 
 
 def _take(pool: PoolBackends, one: Known) -> None:
-    used = pool.told.used.get(one.line)
+    used = pool.usage.used.get(one.line)
     if used is None:
-        used = pool.told.used[one.line] = Used()
+        used = pool.usage.used[one.line] = Used()
     used.requests += 1
     used.began += 1
     used.tokens += one.tokens
-    pool.told.last.append(one.pk)
+    pool.usage.last.append(one.pk)
     if one.limited:
         one.left[:] = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
-    one.taken += 1
-    one.candidate.rank = one.order * state.ORDER + one.taken
+    one.times_taken += 1
+    one.candidate.rank = one.order * state.ORDER + one.times_taken
 
 
-def _why_none(known: list[Known], size: float) -> str:
-    if all(one.context and size > one.context for one in known):
+def _why_none(backends: list[Known], size: float) -> str:
+    if all(one.context and size > one.context for one in backends):
         return TOO_LONG
-    if any(one.open for one in known):
+    if any(one.open for one in backends):
         return AT_LIMITS
     return "every backend cools down after failures, or is not healthy"

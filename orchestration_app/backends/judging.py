@@ -46,7 +46,7 @@ class Judged:
     why: str = ""
 
 
-def known(pool: Pool) -> list[Call]:
+def judgeable_calls(pool: Pool) -> list[Call]:
     """The calls that can be judged by: with a propensity and an outcome, served as assigned; newest first."""
     return [
         call for call in measured.log(pool.pk)
@@ -56,7 +56,7 @@ def known(pool: Pool) -> list[Call]:
 
 def judged(pool: Pool) -> list[Judged]:
     """Every candidate on the pool's log; [] where no call can be judged by."""
-    calls = known(pool)
+    calls = judgeable_calls(pool)
     rows = [row for row in figures.rows(pool) if row.backend.active]
     of_agent: dict[int, list[Candidate]] = {}
     for row in rows:
@@ -121,14 +121,14 @@ def _told(judged: Judged, why: str) -> Judged:
 
 
 def _by(
-    of_agent: dict[int, list[Candidate]], preference: Preference, told: Callable[[Call, str], dict[int, float]]
+    of_agent: dict[int, list[Candidate]], preference: Preference, estimate: Callable[[Call, str], dict[int, float]]
 ) -> Way:
-    """Whom a preference takes where `told` says what success to expect; a backend that it does not know keeps what was measured."""
+    """Whom a preference takes where `estimate` says what success to expect; a backend that it does not know keeps its measured one."""
 
     def way(call: Call, text: str) -> tuple[int, float, float]:
-        said = told(call, text)
+        estimates = estimate(call, text)
         some = [
-            Candidate(one.key, said.get(one.key, one.success), one.cost, one.service, rank=one.rank)
+            Candidate(one.key, estimates.get(one.key, one.success), one.cost, one.service, rank=one.rank)
             for one in of_agent[call.agent]
         ]
         chosen = choose(some, preference, *scales(some)).candidate

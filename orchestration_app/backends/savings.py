@@ -27,7 +27,7 @@ from agents_app.models import Pool
 from orchestration_app import providers
 from orchestration_app.backends import judging, served_calls
 from orchestration_app.backends.measured import Call
-from orchestration_app.engine.backends.chooser import BackendChooser, drawn_split, told
+from orchestration_app.engine.backends.chooser import BackendChooser, drawn_split, success_probabilities
 from orchestration_app.models import Backend, BackendCall, BackendSettings
 from orchestration_app.models.kinds import BACKEND_CHOOSER
 from training_app.engine.data.artifact import ArtifactError
@@ -68,12 +68,12 @@ class Log:
     cost: Floats
     dearest: Floats  # C of each call's agent
 
-    def values(self, taken: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """(success, cost, weight) of each call had `taken` [N] served it; doubly robust."""
-        rows = np.arange(len(taken))
-        weight = (taken == self.served) / self.propensity
-        success = self.success[rows, taken] + weight * (self.reward - self.success[rows, self.served])
-        cost = self.cost[rows, taken] + weight * (self.paid - self.cost[rows, self.served])
+    def values(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        """(success, cost, weight) of each call had `chosen` [N] served it; doubly robust."""
+        rows = np.arange(len(chosen))
+        weight = (chosen == self.served) / self.propensity
+        success = self.success[rows, chosen] + weight * (self.reward - self.success[rows, self.served])
+        cost = self.cost[rows, chosen] + weight * (self.paid - self.cost[rows, self.served])
         return success, cost, weight
 
     def policy(self, price: float) -> NDArray[np.int64]:
@@ -83,7 +83,7 @@ class Log:
 
     def best_single(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
         """For each call the backend of its agent that alone would have had the most success on `rows`; of equals the cheaper."""
-        taken = np.zeros(len(self.served), np.int64)
+        chosen = np.zeros(len(self.served), np.int64)
         for agent in np.unique(self.agent):
             own = self.agent == agent
             places = np.flatnonzero(self.can[own][0])
@@ -91,8 +91,8 @@ class Log:
             for place in places:
                 success, cost, _weight = self.values(np.full(len(self.served), place))
                 judged.append((round(float(success[own & rows].mean()), 6), -float(cost[own & rows].mean())))
-            taken[own] = places[max(range(len(places)), key=judged.__getitem__)]
-        return taken
+            chosen[own] = places[max(range(len(places)), key=judged.__getitem__)]
+        return chosen
 
 
 def study(pool: Pool) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def study(pool: Pool) -> dict[str, Any]:
     A point has the share, `price` λ and the effective sample size; and, where that is enough, the relative `change` of cost beside the
     best single backend, and the `difference` in success with half of its 95 % interval, `within`.
     """
-    log = _log(pool, judging.known(pool))
+    log = _log(pool, judging.judgeable_calls(pool))
     count = 0 if log is None else len(log.served)
     if log is None or count < LEAST:
         return {"calls": count, "least": LEAST}
@@ -236,7 +236,7 @@ def _said(chooser: BackendChooser, calls: Sequence[Call], texts: Sequence[str], 
     readable = [at for at, call in enumerate(calls) if texts[at] and str(call.agent) in chooser.direct.categories]
     if readable:
         agents = [str(calls[at].agent) for at in readable]
-        success = told([texts[at] for at in readable], agents, chooser.direct, chooser.heads)
+        success = success_probabilities([texts[at] for at in readable], agents, chooser.direct, chooser.heads)
         column = {key: at for at, key in enumerate(chooser.direct.backends)}
         for at, row in enumerate(rows):
             if (key := f"{row.agent.number}/{row.pk}") in column:

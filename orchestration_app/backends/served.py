@@ -120,11 +120,11 @@ def _ended(pool: int, began: int | None, part: Served) -> None:
     if backends is None:
         return
     with backends.lock:
-        if began is not None and began in backends.known:
-            used = backends.told.used.setdefault(backends.known[began].line, Used())
+        if began is not None and began in backends.by_key:
+            used = backends.usage.used.setdefault(backends.by_key[began].line, Used())
             used.ended += 1
-        backend = backends.known.get(part.backend)
+        backend = backends.by_key.get(part.backend)
         if backend is not None and (part.tokens_in or part.tokens_out):
-            used = backends.told.used.setdefault(backend.line, Used())
+            used = backends.usage.used.setdefault(backend.line, Used())
             before = backend.tokens if began == part.backend else 0.0
             used.tokens += max(part.tokens_in + part.tokens_out - before, 0.0)

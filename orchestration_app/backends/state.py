@@ -22,7 +22,7 @@ from orchestration_app import providers
 from orchestration_app.backends import learning, measured, pairs, windows
 from orchestration_app.backends.learning import Learning
 from orchestration_app.backends.measured import Call, Measured
-from orchestration_app.backends.windows import Three, Told, Used
+from orchestration_app.backends.windows import Three, Usage, Used
 from orchestration_app.engine.backends.chooser import BackendChooser
 from orchestration_app.engine.backends.choosing import Candidate, Preference, scales
 from orchestration_app.engine.backends.load import WINDOW, LoadTracker, penalty
@@ -76,7 +76,7 @@ class Known:
     expected: tuple[int, int]
     open: bool = True
     left: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
-    taken: int = 0
+    times_taken: int = 0
     asked_at: float = -1e9  # monotonic seconds
     limited: bool = False  # whether it has any limit
     context: int = 0  # tokens that it reads; 0 where nobody said
@@ -116,18 +116,18 @@ class PoolBackends:
         self.arms = [Arm(row.pk, row.agent.number, str(row), row.quality) for row in rows]
         self.chooser: BackendChooser | None = None
         self.version: int | None = None  # of the chooser
-        self.told = Told()
+        self.usage = Usage()
         self.measured_at = 0.0
         self.follows, self.pairs_at = chosen.pairs, -1e9
         self.pairs: dict[int, dict[int, float]] = {}  # how well each backend does after which, where that counts
         self.last: list[int] = []
         lines = lines_of(rows)
-        self.known = {row.pk: _known(row, lines[row.pk]) for row in rows}
+        self.by_key = {row.pk: _known(row, lines[row.pk]) for row in rows}
         held: dict[int, list[float]] = {}
-        for one in self.known.values():
+        for one in self.by_key.values():
             one.left = held.setdefault(one.line, one.left)
         self.by_agent: dict[int, list[Known]] = {}
-        for one in sorted(self.known.values(), key=lambda known: (known.order, known.pk)):
+        for one in sorted(self.by_key.values(), key=lambda one: (one.order, one.pk)):
             self.by_agent.setdefault(one.agent, []).append(one)
         self.scales: dict[int, tuple[float, float]] = {}
         self.plans: dict[Preference, Plans] = {}
@@ -144,7 +144,7 @@ class PoolBackends:
 
     def rate(self, figures: dict[int, Measured]) -> None:
         """Bring what each backend is expected to do up to date with what was measured."""
-        for one in self.known.values():
+        for one in self.by_key.values():
             seen = figures.get(one.pk, Measured())
             one.candidate.success = (seen.good + PRIOR_CALLS * one.quality) / (seen.judged + PRIOR_CALLS)
             one.candidate.service = seen.moving if seen.moving is not None else one.latency
@@ -227,10 +227,10 @@ def load(_served: Served | None = None) -> None:
         before = _pools.get(pk)
         if before is not None:
             with before.lock:
-                pool.told = before.told
-                for one in before.known.values():
+                pool.usage = before.usage
+                for one in before.by_key.values():
                     one.left[:] = [0.0, 0.0, 0.0]
-                pool.told.last = [key for key in pool.told.last if key in pool.known]
+                pool.usage.last = [key for key in pool.usage.last if key in pool.by_key]
         _follow(pool, measure=True)
     _with_choosers(fresh)
     _pools = fresh
@@ -271,10 +271,10 @@ def settle_now(pool: PoolBackends) -> None:
 def _settle(pool: PoolBackends, *, always: bool = False) -> None:
     now = time.monotonic()
     with pool.lock:
-        news, pool.told = pool.told, Told()
-        limited = {one.line: one.limits for one in pool.known.values() if one.limited}
-        held = {one.line: one.left for one in pool.known.values() if one.limited}
-        for one in pool.known.values():
+        news, pool.usage = pool.usage, Usage()
+        limited = {one.line: one.limits for one in pool.by_key.values() if one.limited}
+        held = {one.line: one.left for one in pool.by_key.values() if one.limited}
+        for one in pool.by_key.values():
             if one.limited:
                 news.wants[one.line] = max(one.tokens, news.wants.get(one.line, 0.0))
                 if now - one.asked_at < windows.ACTIVE_SECONDS:
@@ -288,25 +288,25 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
             granted = windows.settle(row.state, leases.PROCESS, at, limited, news)
     except DatabaseFault:
         with pool.lock:
-            _put_back(pool.told, news)
+            _put_back(pool.usage, news)
         raise
     pool.settled = True
-    flying = {pk: windows.flying_of(row.state, one.line) for pk, one in pool.known.items()}
+    flying = {pk: windows.flying_of(row.state, one.line) for pk, one in pool.by_key.items()}
     with pool.lock:
         for line, share in granted.items():
             left = held[line]
             meanwhile = [before - now_left for before, now_left in zip(news.keeps[line], left, strict=True)]
             left[:] = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
-        for one in pool.known.values():
+        for one in pool.by_key.values():
             one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
         pool.plans.clear()
-        pool.last = [key for key in row.state.get("last", []) if key in pool.known]
+        pool.last = [key for key in row.state.get("last", []) if key in pool.by_key]
     _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
 
 
 def _follow(pool: PoolBackends, *, measure: bool) -> None:
     """Who may be chosen now, and what was measured."""
-    rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.known).only("pk", "healthy", "cooling_until")}
+    rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.by_key).only("pk", "healthy", "cooling_until")}
     figures: dict[int, Measured] | None = None
     if measure:
         if pool.learning is None:
@@ -324,7 +324,7 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
             today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
             pool.spent = today.aggregate(spent=Sum("cost"))["spent"] or 0.0
     with pool.lock:
-        for pk, one in pool.known.items():
+        for pk, one in pool.by_key.items():
             row = rows.get(pk)
             one.open = row is not None and row.healthy and not _cools(row)
         if figures is not None:
@@ -347,14 +347,14 @@ def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:
     learner.refresh(pool.arms, log, pool.hot(), pool.budget)
 
 
-def _put_back(told: Told, before: Told) -> None:
+def _put_back(usage: Usage, before: Usage) -> None:
     for pk, one in before.used.items():
-        more = told.used.setdefault(pk, Used())
+        more = usage.used.setdefault(pk, Used())
         more.requests += one.requests
         more.tokens += one.tokens
         more.began += one.began
         more.ended += one.ended
-    told.last = [*before.last, *told.last]
+    usage.last = [*before.last, *usage.last]
 
 
 def forget() -> None:
@@ -367,8 +367,8 @@ def _in_child() -> None:
     # A new process holds nothing.
     for pool in _pools.values():
         pool.lock = threading.Lock()
-        pool.told = Told()
-        for one in pool.known.values():
+        pool.usage = Usage()
+        for one in pool.by_key.values():
             one.left[:] = [0.0, 0.0, 0.0]
     if _pools and settings.BACKGROUND_THREADS:
         settler.start()

@@ -40,7 +40,7 @@ class Used:
 
 
 @dataclass(slots=True)
-class Told:
+class Usage:
     """What a process tells: by backend what it used, which backends it wants more of, and the assignments it made, oldest first."""
 
     used: dict[int, Used] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Told:
     last: list[int] = field(default_factory=list)
 
 
-def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Three], told: Told) -> dict[int, Three]:
+def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Three], usage: Usage) -> dict[int, Three]:
     """Bring the state up to date with one process, and what it may use until it tells again, by backend."""
     parties = Parties.of(state.get("held", {}), name, now)
     used: dict[str, list[list[Any]]] = state.setdefault("used", {})
@@ -59,7 +59,7 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
         for key, (requests, tokens, places) in share["of"].items():
             used.setdefault(key, []).append([at, requests, tokens, other])
             flying.setdefault(key, []).append([at, places])
-    for backend, one in told.used.items():
+    for backend, one in usage.used.items():
         key = str(backend)
         if one.requests or one.tokens:
             used.setdefault(key, []).append([now, one.requests, one.tokens, name])
@@ -68,12 +68,12 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
         _land(flying.get(key, []), one.ended)
     _forget(used, now - WINDOW)
     _forget(flying, now - CALL_SECONDS)
-    state["last"] = [*state.get("last", []), *told.last][-LAST * 8 :]
+    state["last"] = [*state.get("last", []), *usage.last][-LAST * 8 :]
     shares = {
-        backend: _share(state, backend, limits[backend], parties, told) for backend in told.wants if backend in limits
+        backend: _share(state, backend, limits[backend], parties, usage) for backend in usage.wants if backend in limits
     }
     own = {
-        "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(one) for one in told.asks],
+        "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(one) for one in usage.asks],
     }  # fmt: skip
     state["held"] = parties.holding(state.get("held", {}), own)
     return shares
@@ -84,7 +84,7 @@ def flying_of(state: Mapping[str, Any], backend: int) -> float:
     return sum(calls for _at, calls in state.get("flying", {}).get(str(backend), []))
 
 
-def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Parties, told: Told) -> Three:
+def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Parties, usage: Usage) -> Three:
     """This process's part of what is left.
 
     Of a minute, each process that makes calls is due as much as any other; one that is idle holds one call's worth. What nobody is due
@@ -92,10 +92,10 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
     """
     key, name, now = str(backend), parties.process, parties.at
     spent = state["used"].get(key, [])
-    busy = {row[3] for row in spent if row[0] > now - ACTIVE_SECONDS} | ({name} if backend in told.asks else set())
+    busy = {row[3] for row in spent if row[0] > now - ACTIVE_SECONDS} | ({name} if backend in usage.asks else set())
     others = {other: share["of"][key] for other, share in parties.others.items() if key in share["of"]}
     busy |= {other for other, share in parties.others.items() if key in share["asks"]}
-    kept, least = told.keeps.get(backend, NOTHING), told.wants[backend]
+    kept, least = usage.keeps.get(backend, NOTHING), usage.wants[backend]
     shares = []
     for place, one in enumerate(limit):
         if not one:
@@ -111,8 +111,8 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
             max(each - used - others.get(other, list(NOTHING))[place], 0.0) // whole * whole
             for other, used in theirs.items()
         )
-        most = one if place == 2 else max(one * GRANT_SECONDS / WINDOW, whole)
-        due = min(each - mine, most) // whole * whole if name in busy else 0.0
+        largest = one if place == 2 else max(one * GRANT_SECONDS / WINDOW, whole)
+        due = min(each - mine, largest) // whole * whole if name in busy else 0.0
         if due < whole and left - waiting >= whole and mine <= min(theirs.values(), default=mine):
             due = whole
         shares.append(max(min(left, due), kept[place], 0.0))

@@ -128,8 +128,8 @@ def benchmark(
 
 def _conducted(llm: Conductor, environment: Environment, ours: Measured, required: BoolArray) -> dict[str, Any]:
     """What the language model does on its tasks, drawn at random, and our orchestrator on the same. Raises LLMError."""
-    most = len(required) if llm.tasks is None else min(llm.tasks, len(required))
-    rows = np.sort(np.random.Generator(np.random.PCG64(0)).permutation(len(required))[:most])
+    count = len(required) if llm.tasks is None else min(llm.tasks, len(required))
+    rows = np.sort(np.random.Generator(np.random.PCG64(0)).permutation(len(required))[:count])
     agents = environment.orchestrator.agents
     with Client(llm.model.base_url, llm.model.model, llm.model.api_key, limits=CallLimits(tries=TRIES)) as client:
         walks = walk(environment, baselines.llm(client, agents), rows.tolist(), keep=False)
@@ -139,7 +139,7 @@ def _conducted(llm: Conductor, environment: Environment, ours: Measured, require
     return {
         **figures([theirs], required[rows]),
         "model": llm.model.model,
-        "tasks": int(most),
+        "tasks": int(count),
         "orchestrator": figures([same], required[rows]),
         "orchestrator_lead": {m: metrics.paired(ours_by[m], theirs_by[m], m) for m in MEASURED},
     }

@@ -57,9 +57,9 @@ class ToolSearch:
         if meaning:
             self._learn(tools, {} if before is None else before._vectors)
 
-    def _learn(self, tools: Sequence[Document], known: Mapping[str, NDArray[np.float32]]) -> None:
+    def _learn(self, tools: Sequence[Document], embeddings: Mapping[str, NDArray[np.float32]]) -> None:
         place = {task: at for at, task in enumerate(dict.fromkeys(task for tool in tools for task in tool.tasks))}
-        self._vectors = {task: known[task] if task in known else sentences.embed([task])[0] for task in place}
+        self._vectors = {task: embeddings[task] if task in embeddings else sentences.embed([task])[0] for task in place}
         self._did = np.zeros((len(place), len(tools)), np.float32)
         for at, tool in enumerate(tools):
             self._did[[place[task] for task in tool.tasks], at] = 1

@@ -153,7 +153,7 @@ class _Attempts:
                 self.spec, self.prepared = await self.backends.take(self.prepared, self.purse.left)
             except CallFailed as failed:
                 return self.failure(self.problem if self.count else failed, self.backend)
-            self.backend = self.backends.told
+            self.backend = self.backends.metadata
         if not self.purse.hold(self.prepared.worst):  # at a second attempt: what came of the first
             return self.failure(self.problem)
         if not await self.places.take(self.spec):

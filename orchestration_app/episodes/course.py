@@ -258,11 +258,11 @@ class Course:
             await self.ledger.write(Entry(self.episode.pk, self._attempt, [_end_of(row)]))
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
             return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
-        said = tuple(
+        history = tuple(
             Said(self.names.get(call.agent, str(call.agent)), call.output, call.failed) for call in request.calls
         )
         asked = Ask(
-            row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step, aside.exchanges,
+            row.call_key, self.episode.task, self.episode.messages, history, str(self.episode.pk), request.step, aside.exchanges,
             aside.resume,
         )  # fmt: skip
         purse = Purse(None if self.episode.budget is None else max(request.worst - aside.cost, 0.0))

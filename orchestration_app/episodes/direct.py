@@ -302,13 +302,13 @@ async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
             direct.outcomes[agent] = Failure(failed.kind, failed.why, cost if pieces else 0.0, seconds)
 
 
-async def _chunks(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a streamed completion. Raises CallFault for one larger than `most` bytes."""
+async def _chunks(parts: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[dict[str, Any]]:
+    """The chunks of a streamed completion. Raises CallFault for one larger than `max_bytes` bytes."""
     left, size = b"", 0
     async for part in parts:
         size += len(part)
-        if size > most:
-            raise CallFault("too_large", f"the answer is larger than {most // 1024:,} KiB")
+        if size > max_bytes:
+            raise CallFault("too_large", f"the answer is larger than {max_bytes // 1024:,} KiB")
         *lines, left = (left + part).split(b"\n")
         for line in lines:
             data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""

@@ -132,11 +132,11 @@ def _known(api_key: int | None, key: str, digest: str) -> Episode | None:
     return episode
 
 
-def claim_waiting(most: int) -> list[tuple[uuid.UUID, uuid.UUID]]:
+def claim_waiting(limit: int) -> list[tuple[uuid.UUID, uuid.UUID]]:
     """Claim up to so many queued episodes, the oldest first: their ids and attempts."""
     waiting = Episode.objects.filter(status=Status.QUEUED).order_by("created_at")
     claimed = []
-    for key in list(waiting.values_list("pk", flat=True)[:most]):
+    for key in list(waiting.values_list("pk", flat=True)[:limit]):
         attempt = jobs.claim(Episode, key)
         if attempt is not None:
             claimed.append((key, attempt))

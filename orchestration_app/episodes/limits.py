@@ -230,8 +230,8 @@ def _settle(row: CallPlaces, parties: Parties, wish: Wish) -> Grant:
         # Where others wait too, nobody takes the whole room.
         places = min(wish.waiting, -(-room // (wanting + 1)) if wanting else room)
     if wish.limit.per_minute:
-        most = float(wish.limit.per_minute)
-        free = most if row.free is None else min(row.free + wish.unused + most * seconds / 60.0, most)
+        per_minute = float(wish.limit.per_minute)
+        free = per_minute if row.free is None else min(row.free + wish.unused + per_minute * seconds / 60.0, per_minute)
         calls = float(min(int(free), wish.waiting))
         row.free = free - calls
     own = {"calls": wish.held + places, "waiting": wish.waiting - places}

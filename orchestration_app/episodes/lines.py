@@ -59,7 +59,7 @@ def _spec(spec: Spec, line: Line) -> Spec:
 @dataclass(slots=True)
 class Taking:
     """The backends of one call. `before` is the backend that answered last on the same path; `preference` weights, None for the
-    pool's. `told` is what the call's metadata say of the last one that was taken."""
+    pool's. `metadata` tells of the backend that was taken last: it is part of the call's metadata."""
 
     ways: Ways
     ledger: DatabaseThread
@@ -67,7 +67,7 @@ class Taking:
     text: str
     preference: Mapping[str, float] | None = None
     before: int | None = None
-    told: dict[str, object] = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _line: Line | None = None
     _call: uuid.UUID = field(default_factory=uuid.uuid4)
@@ -87,15 +87,15 @@ class Taking:
         given = await self._given(paid)
         assert given.backend is not None
         key = given.backend.pk
-        self._line = self.ways.lines[key].taken(given)
+        self._line = self.ways.lines[key].assigned(given)
         self._left.discard(key)
         self._attempts += 1
         # The same attempt of a call that is made again after a process died is reported once.
         self._call = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key}/{self._attempts}")
         self._began = time.monotonic()
-        self.told = {"backend": {"id": key, "name": given.backend.name, "why": given.why, "call": str(self._call)}}
+        self.metadata = {"backend": {"id": key, "name": given.backend.name, "why": given.why, "call": str(self._call)}}
         if self._failed:
-            self.told["failed_over"] = list(self._failed)
+            self.metadata["failed_over"] = list(self._failed)
         return self.ways.specs[key], each[key]
 
     async def _given(self, paid: set[int]) -> Assignment:

@@ -245,11 +245,11 @@ def _one_shot(pool: LoadedPool) -> Decider | None:
     return Decider(OneShot(answers.model.router), ONE_SHOT)
 
 
-def _answering(pool: int, known: frozenset[int]) -> Answering:
+def _answering(pool: int, agents: frozenset[int]) -> Answering:
     rule = AnswerRule.objects.filter(pool_id=pool).select_related("composer").first() or AnswerRule()
     if rule.composer is not None:
-        return Answering(rule.rule, rule.composer.number if rule.composer.number in known else None)
-    return Answering(rule.rule, composing.LANGUAGE_MODEL if composing.LANGUAGE_MODEL in known else None)
+        return Answering(rule.rule, rule.composer.number if rule.composer.number in agents else None)
+    return Answering(rule.rule, composing.LANGUAGE_MODEL if composing.LANGUAGE_MODEL in agents else None)
 
 
 def _composer() -> Spec:

@@ -43,14 +43,14 @@ def _simulated(script: Mapping[str, Any], asked: Ask) -> Told:
     try:
         pool = pool_named(str(script.get("pool", "")))
         ids = {agent.name: agent.id for agent in pool.agents}
-        said = pool.respond(
+        call = pool.respond(
             asked.task, [ids[one.agent] for one in asked.history if one.agent in ids], int(script["agent"])
         )
     except (ValueError, TypeError, KeyError) as error:
         raise CallFailed("malformed", f"a simulated agent needs pool and agent: {error}") from None
-    if said.failed:
+    if call.failed:
         raise CallFailed("failed", "the simulated agent failed, as it does now and then")
-    return Told(said.output, said.cost, said.tokens, {"answer": said.answer})
+    return Told(call.output, call.cost, call.tokens, {"answer": call.answer})
 
 
 def _content(script: Mapping[str, Any], asked: Ask) -> str:

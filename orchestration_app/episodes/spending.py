@@ -30,15 +30,15 @@ class Limited:
         for step in steps:
             if step.call is None or step.status not in (Step.Status.RUNNING, Step.Status.WAITING):
                 continue
-            taken: list[int] = []
-            for key, most, who in self.limits:
-                fits = MonthSpend.objects.filter(pk=_month(key).pk, amount__lte=most - step.worst + 1e-12)
+            reserved: list[int] = []
+            for key, limit, who in self.limits:
+                fits = MonthSpend.objects.filter(pk=_month(key).pk, amount__lte=limit - step.worst + 1e-12)
                 if fits.update(amount=F("amount") + step.worst):
-                    taken.append(key)
+                    reserved.append(key)
                 else:
-                    _put_back(taken, step.worst)
+                    _put_back(reserved, step.worst)
                     step.status, step.failure, step.worst = Step.Status.FAILED, "budget", 0.0
-                    step.why = f"The month's limit of {most:g} for {who} is used up."
+                    step.why = f"The month's limit of {limit:g} for {who} is used up."
                     break
 
     def settle(self, unused: float) -> None:
@@ -74,15 +74,15 @@ def limited(limits: dict[int | None, tuple[int, float, str]], api_key: int | Non
     return Limited(tuple(own)) if own else None
 
 
-def save(pool: Pool, api_key: ApiKey | None, most: float | None, *, actor: audit.Who = None) -> None:
+def save(pool: Pool, api_key: ApiKey | None, limit: float | None, *, actor: audit.Who = None) -> None:
     """Limit what calls cost in a month, or, with None, no longer."""
     with transaction.atomic():
-        if most is None:
+        if limit is None:
             SpendLimit.objects.filter(pool=pool, api_key=api_key).delete()
         else:
-            kept, _new = SpendLimit.objects.update_or_create(pool=pool, api_key=api_key, defaults={"most": most})
+            kept, _new = SpendLimit.objects.update_or_create(pool=pool, api_key=api_key, defaults={"most": limit})
             _reconciled(kept)
-        detail = {"most": most, "key": api_key.name if api_key else None}
+        detail = {"most": limit, "key": api_key.name if api_key else None}
         audit.record("spend_limit.saved", actor=actor, target=str(pool), pool=pool, detail=detail)
         Stamp.bump()
 

@@ -55,10 +55,10 @@ class Toolbox:
     orchestra: Orchestra
     read_at: float
 
-    def found(self, query: str, most: int = 0) -> list[tuple[Tool, float]]:
-        """The tools that a query needs, likeliest first: `most` of them, or as many as it takes to be sure."""
+    def tools_for(self, query: str, limit: int = 0) -> list[tuple[Tool, float]]:
+        """The tools that a query needs, likeliest first: `limit` of them, or as many as it takes to be sure."""
         scores = self.scorer.scores(query)
-        order = np.argsort(-scores, kind="stable")[:most].tolist() if most else as_many_as_needed(scores)
+        order = np.argsort(-scores, kind="stable")[:limit].tolist() if limit else as_many_as_needed(scores)
         return [(self.tools[at], round(float(scores[at]), 4)) for at in order]
 
     def named(self, name: str) -> Tool | None:
@@ -101,7 +101,7 @@ def _tools(orchestra: Orchestra) -> list[Tool]:
     callable_ = orchestra.callable
     keys = {agent.id: agent for agent in orchestra.pool.roster}
     tools: list[Tool] = []
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for number in sorted(callable_):
         spec = orchestra.specs[number]
         own = [tool for tool in spec.tools if isinstance(tool, Mapping)] if spec.kind == Executor.Kind.MCP else []
@@ -109,12 +109,14 @@ def _tools(orchestra: Orchestra) -> list[Tool]:
         listed = [(str(tool["name"]), tool) for tool in own if not only or tool.get("name") == only]
         for name, tool in listed or [("", {})]:
             shown = name or str(getattr(keys[number], "key", "") or f"agent_{number}")
-            shown = shown if shown not in taken else f"{shown}_{number}"
-            taken.add(shown)
-            said = str(tool.get("description") or "") or spec.description or spec.name
+            shown = shown if shown not in used_names else f"{shown}_{number}"
+            used_names.add(shown)
+            description = str(tool.get("description") or "") or spec.description or spec.name
             schema = tool.get("inputSchema") if name else TASK
             tools.append(
-                Tool(shown[:120], name or spec.name, number, said, schema if isinstance(schema, Mapping) else TASK)
+                Tool(
+                    shown[:120], name or spec.name, number, description, schema if isinstance(schema, Mapping) else TASK
+                )
             )
     return tools
 

@@ -17,11 +17,11 @@ def begun(key: UUID) -> None:
     episode = Episode.objects.select_related("pool").get(pk=key)
     names = dict(episode.pool.agents.values_list("number", "name"))
     for row in asides.waiting(episode):
-        said = asides.as_json(row, names)
+        question = asides.as_json(row, names)
         words = (
             _("%(agent)s waits for approval of a call.")
-            if said["kind"] == asides.APPROVAL
+            if question["kind"] == asides.APPROVAL
             else _("%(agent)s asks something.")
         )
         path = reverse("episode", args=(episode.pool.slug, key), urlconf="routerweb.urls")
-        deliveries.announce(episode.pool, WAITING, words % {"agent": said["name"]}, path)
+        deliveries.announce(episode.pool, WAITING, words % {"agent": question["name"]}, path)

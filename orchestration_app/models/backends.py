@@ -11,9 +11,9 @@ from routerweb.holds import Holds
 NOT_NEGATIVE = [MinValueValidator(0)]
 
 
-def share(most: float) -> list[Any]:
-    """The validators of a share from 0 to `most`."""
-    return [*NOT_NEGATIVE, MaxValueValidator(most)]
+def share(highest: float) -> list[Any]:
+    """The validators of a share from 0 to `highest`."""
+    return [*NOT_NEGATIVE, MaxValueValidator(highest)]
 
 
 class Provider(models.Model):

@@ -203,8 +203,8 @@ class Step(models.Model):
         """The call as an orchestrator's state holds it. An `answer` in its metadata is the part that answers the task."""
         assert self.agent is not None
         answer, failed = self.metadata.get("answer", self.output), self.status == self.Status.FAILED
-        said = answer if not failed and isinstance(answer, str) and answer.strip() else None
-        return Call(self.agent, self.output, failed, self.cost, self.tokens, self.latency, said)
+        final_answer = answer if not failed and isinstance(answer, str) and answer.strip() else None
+        return Call(self.agent, self.output, failed, self.cost, self.tokens, self.latency, final_answer)
 
 
 class EpisodeMark(models.Model):

@@ -64,9 +64,9 @@ def draw(graph: Graph, agents: Mapping[int, Agent]) -> Picture | None:
         return None
     nodes, height = _nodes(graph, agents, used)
     edges = sorted(graph.edges.items(), key=lambda edge: -edge[1])[:MOST_EDGES]
-    most = max(count for _ends, count in edges)
+    highest = max(count for _ends, count in edges)
     drawn = [
-        _edge(nodes[one], nodes[other], count, most)
+        _edge(nodes[one], nodes[other], count, highest)
         for (one, other), count in reversed(edges)
         if one in nodes and other in nodes
     ]
@@ -80,14 +80,14 @@ def _nodes(graph: Graph, agents: Mapping[int, Agent], used: Mapping[int, int]) -
     wide = [row for column in sorted(columns) for row in _pieces(columns[column])]
     tallest = max(map(len, wide))
     height = 2 * HEAD + ROW * tallest
-    most = max(used.values())
+    highest = max(used.values())
     step = (WIDTH - 2 * MARGIN) / (len(wide) + 1)
     nodes: dict[Any, Node] = {START: Node(MARGIN / 2, height / 2, 14, _("Start"), _("Every path begins here"))}
     for at, column in enumerate(wide, start=1):
         for row, number in enumerate(column):
             # Every second column a little lower, so that an edge past a column does not run through its nodes.
             y = HEAD + (height - 2 * HEAD) * (row + 0.5) / len(column) + (18 if at % 2 else -18)
-            r = SMALLEST + (LARGEST - SMALLEST) * math.sqrt(used[number] / most)
+            r = SMALLEST + (LARGEST - SMALLEST) * math.sqrt(used[number] / highest)
             title = _("%(agent)s: %(count)d calls, %(failed)d failed") % {
                 "agent": agents[number].name, "count": used[number], "failed": graph.failures[number],
             }  # fmt: skip
@@ -96,19 +96,19 @@ def _nodes(graph: Graph, agents: Mapping[int, Agent], used: Mapping[int, int]) -
     return nodes, height
 
 
-def _pieces(column: list[int], most: int = 5) -> list[list[int]]:
-    return [column[at : at + most] for at in range(0, len(column), most)]
+def _pieces(column: list[int], size: int = 5) -> list[list[int]]:
+    return [column[at : at + size] for at in range(0, len(column), size)]
 
 
-def _edge(one: Node, other: Node, count: int, most: int) -> Edge:
-    width = 1 + (THICKEST - 1) * count / most
+def _edge(one: Node, other: Node, count: int, highest: int) -> Edge:
+    width = 1 + (THICKEST - 1) * count / highest
     title = f"{one.label} → {other.label}: {count:,}"
     if one is other:
         x, top = one.x, one.y - one.r + 3
         path = (
             f"M {x - 8:.1f} {top:.1f} C {x - 34:.1f} {top - 47:.1f} {x + 34:.1f} {top - 47:.1f} {x + 8:.1f} {top:.1f}"
         )
-        return Edge(path, _head(x + 8, top, x + 20, top - 25, width), width, count / most, title)
+        return Edge(path, _head(x + 8, top, x + 20, top - 25, width), width, count / highest, title)
     dx, dy = other.x - one.x, other.y - one.y
     length = math.hypot(dx, dy) or 1.0
     bow = 0.18 * length if dx >= 0 else 0.28 * length
@@ -117,7 +117,7 @@ def _edge(one: Node, other: Node, count: int, most: int) -> Edge:
     ex, ey = _rim(other, cx, cy, 7 + width)
     path = f"M {sx:.1f} {sy:.1f} Q {cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}"
     tip = _rim(other, cx, cy, 2)
-    return Edge(path, _head(*tip, cx, cy, width), width, count / most, title)
+    return Edge(path, _head(*tip, cx, cy, width), width, count / highest, title)
 
 
 def _rim(node: Node, x: float, y: float, gap: float) -> tuple[float, float]:
@@ -153,12 +153,12 @@ def uses_chart(days: Mapping[Any, Mapping[int, int]], agents: Mapping[int, Agent
     for uses in days.values():
         for agent, count in uses.items():
             sums[agent] += count
-    most = sorted((agent for agent in sums if agent in agents), key=lambda agent: (-sums[agent], agent))[:MOST_LINES]
+    ranked = sorted((agent for agent in sums if agent in agents), key=lambda agent: (-sums[agent], agent))
     return {
         "type": "line", "labels": [date_format(day, "SHORT_DATE_FORMAT") for day in days], "y": _("share of the calls"),
         "datasets": [
             {"label": agents[a].name, "data": [round(uses.get(a, 0) / sum(uses.values()), 4) for uses in days.values()]}
-            for a in most
+            for a in ranked[:MOST_LINES]
         ],
     }  # fmt: skip
 

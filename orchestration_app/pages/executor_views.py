@@ -108,12 +108,12 @@ def executors_check(request: HttpRequest, slug: str) -> HttpResponse:
 def spend_limit(request: HttpRequest, slug: str) -> HttpResponse:
     """Limit what calls cost in a month: `most`, blank for no limit, for the key `key` or, blank, the pool."""
     pool, written = get_pool(request, slug), request.POST.get("most", "").strip()
-    most = parameters.decimal(written)
+    limit = parameters.decimal(written)
     key = pool.api_keys.filter(pk=parameters.number(request.POST.get("key")) or 0).first()
-    if written and (most is None or most < 0):
+    if written and (limit is None or limit < 0):
         messages.error(request, _("A limit is a number from 0."))
     else:
-        spending.save(pool, key, most, actor=person(request))
+        spending.save(pool, key, limit, actor=person(request))
         messages.success(request, _("Saved."))
     return redirect("settings_executors", slug)
 
@@ -213,14 +213,14 @@ def _agent(slug: str, number: int) -> Agent:
 
 
 def _draw_one(
-    request: HttpRequest, agent: Agent, form: ExecutorForm, kind: str, known: Executor | None, **more: Any
+    request: HttpRequest, agent: Agent, form: ExecutorForm, kind: str, executor: Executor | None, **more: Any
 ) -> HttpResponse:
-    if known is not None and "trial" not in more:
+    if executor is not None and "trial" not in more:
         rows = readiness.of_pool(agent.pool)
         more["next"] = next((one.agent for one in rows if not hasattr(one.agent, "executor")), None)
         more["unchecked"] = any(one.state == "unchecked" for one in rows)
     context = {
-        "agent": agent, "form": form, "kind": kind, "known": known, "kinds": Executor.Kind.choices,
+        "agent": agent, "form": form, "kind": kind, "known": executor, "kinds": Executor.Kind.choices,
         "back": reverse("settings_executors", args=(agent.pool.slug,)), **more,
     }  # fmt: skip
     title = _("How %(agent)s is called") % {"agent": agent.name}

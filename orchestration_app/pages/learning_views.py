@@ -65,7 +65,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
         "price": learning.price(kept.budget, log) if kept.budget and kept.learner else None,
         "heat": pictures.q_heat(table, rows) if table else [], "epsilon": table.table.epsilon if table else None,
         "agents": agents, "pairs": pictures.pair_heat(agents, chains), "ran": pictures.pair_heat(ran, of_backends),
-        "judged": judging.judged(pool) if "judge" in request.GET else [], "known": len(judging.known(pool)),
+        "judged": judging.judged(pool) if "judge" in request.GET else [], "known": len(judging.judgeable_calls(pool)),
     }  # fmt: skip
     title = _("Learning which backend to take")
     return draw(

@@ -39,7 +39,7 @@ class Named(NamedTuple):
     backend: Backend
     letter: str
     key: int
-    taken: int
+    picks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ def triangles(rows: Sequence[AgentBackend], tried: dict[str, float], currency: s
         letters = {row.backend.pk: chr(65 + at % 26) for at, row in enumerate(some)}
         dots = []
         for quality, cost, latency in SIMPLEX:
-            taken = choose([row.expected for row in some], Preference.of(quality, cost, latency)).candidate
-            backend = of[taken.key].backend
+            choice = choose([row.expected for row in some], Preference.of(quality, cost, latency)).candidate
+            backend = of[choice.key].backend
             title = _("quality %(q)d, cost %(c)d, speed %(l)d: %(backend)s, success %(p)s, %(cost)s %(currency)s, %(ms)s ms") % {
-                "q": quality, "c": cost, "l": latency, "backend": backend, "p": f"{taken.success:.1%}",
-                "cost": f"{taken.cost:.5f}", "currency": currency, "ms": f"{taken.service:,.0f}",
+                "q": quality, "c": cost, "l": latency, "backend": backend, "p": f"{choice.success:.1%}",
+                "cost": f"{choice.cost:.5f}", "currency": currency, "ms": f"{choice.service:,.0f}",
             }  # fmt: skip
             # Quality on top, cost left below, speed right below.
             x = LEFT + SIDE * (latency + quality / 2) / 10
             y = TOP + HIGH * (1 - quality / 10)
             query = f"quality={quality / 10}&cost={cost / 10}&latency={latency / 10}"
-            at = list(letters).index(taken.key) % 6
-            dots.append(Dot(x, y, at, letters[taken.key], title, query, (quality, cost, latency) == near))
+            at = list(letters).index(choice.key) % 6
+            dots.append(Dot(x, y, at, letters[choice.key], title, query, (quality, cost, latency) == near))
         legend = [
             Named(
                 row.backend, letters[row.backend.pk], at % 6, sum(dot.letter == letters[row.backend.pk] for dot in dots)
@@ -110,14 +110,14 @@ def traded(rows: Sequence[AgentBackend]) -> list[Traded]:
     """One picture for each agent that has a choice."""
     points = []
     for agent, some in _by_agent(rows):
-        most = max(row.expected.cost for row in some) * 1.08 or 1.0
+        max_cost = max(row.expected.cost for row in some) * 1.08 or 1.0
         low = max(min(row.expected.success for row in some) - 0.05, 0.0)
         high = min(max(row.expected.success for row in some) + 0.03, 1.0)
 
         def at(
-            cost: float, success: float, most: float = most, low: float = low, high: float = high
+            cost: float, success: float, max_cost: float = max_cost, low: float = low, high: float = high
         ) -> tuple[float, float]:
-            return 56 + (WIDTH - 76) * cost / most, 12 + (HEIGHT - 52) * (high - success) / max(high - low, 1e-9)
+            return 56 + (WIDTH - 76) * cost / max_cost, 12 + (HEIGHT - 52) * (high - success) / max(high - low, 1e-9)
 
         marks = [
             Mark(
@@ -127,8 +127,10 @@ def traded(rows: Sequence[AgentBackend]) -> list[Traded]:
             for place, row in enumerate(some)
         ]  # fmt: skip
         corners = hull([(row.expected.cost, row.expected.success) for row in some])
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*corner) for corner in [*corners, (most, corners[-1][1])]))
-        ticks = [(at(most * step / 4, low)[0], f"{most * step / 4:.2g}") for step in range(4)]
+        line = " ".join(
+            f"{x:.1f},{y:.1f}" for x, y in (at(*corner) for corner in [*corners, (max_cost, corners[-1][1])])
+        )
+        ticks = [(at(max_cost * step / 4, low)[0], f"{max_cost * step / 4:.2g}") for step in range(4)]
         levels = [
             (at(0, low + (high - low) * step / 4)[1], f"{low + (high - low) * step / 4:.0%}") for step in range(5)
         ]
@@ -170,12 +172,12 @@ def q_heat(table: Table, rows: Sequence[AgentBackend]) -> list[Heat]:
             (
                 None if hot is None else of[hot],
                 [
-                    (value, visits, 100 * abs(value) / largest, key == taken and any(seen for _k, _v, seen in cells))
+                    (value, visits, 100 * abs(value) / largest, key == best_key and any(seen for _k, _v, seen in cells))
                     for key, value, visits in cells
                 ],
-                of[taken] if any(seen for _key, _value, seen in cells) else None,
+                of[best_key] if any(seen for _key, _value, seen in cells) else None,
             )
-            for hot, cells, taken in states
+            for hot, cells, best_key in states
         ]
         visits = sum(cell[1] for _hot, cells, _taken in lines for cell in cells)
         tables.append(Heat(agent, [of[key] for key, _value, _visits in states[0][1]], lines, visits))
@@ -201,5 +203,5 @@ def spent_by_day(log: Sequence[Any], budget: float | None) -> list[tuple[Any, fl
     days: dict[Any, float] = {}
     for call in log:
         days[call.at.date()] = days.get(call.at.date(), 0.0) + call.cost
-    most = max([*days.values(), budget or 0.0], default=0.0) or 1.0
-    return [(day, spent, spent / most) for day, spent in sorted(days.items(), reverse=True)]
+    largest = max([*days.values(), budget or 0.0], default=0.0) or 1.0
+    return [(day, spent, spent / largest) for day, spent in sorted(days.items(), reverse=True)]

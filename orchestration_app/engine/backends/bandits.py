@@ -180,7 +180,7 @@ class Knapsack:
     budget: float
     tasks: int
     rate: float = 0.05
-    most: float = 1e4
+    max_price: float = 1e4
     price: float = 0.0  # reward / dollar
     spent: float = 0.0
     done: int = 0
@@ -202,4 +202,4 @@ class Knapsack:
         self.done += 1
         pace = self.budget / max(self.tasks, 1)
         unit = 1.0 / pace  # reward of a whole task for one task's pace of dollars
-        self.price = float(np.clip(self.price + self.rate * unit * (cost / pace - 1), 0.0, self.most * unit))
+        self.price = float(np.clip(self.price + self.rate * unit * (cost / pace - 1), 0.0, self.max_price * unit))

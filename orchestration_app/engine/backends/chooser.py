@@ -236,7 +236,7 @@ def frozen(calls: Sequence[Called]) -> dict[int, dict[int, float]]:
     return means
 
 
-def told(
+def success_probabilities(
     texts: Sequence[str], agents: Sequence[str], direct: DirectEstimate, more: Heads | None
 ) -> NDArray[np.float64]:
     """p(success) of each text on each backend, float64[N, B], with what the estimator adds."""
@@ -246,14 +246,18 @@ def told(
     return np.clip(success + more.added(texts, agents), 0.01, 0.99)
 
 
-def categories_of(calls: Sequence[Called], said: Mapping[str, Told]) -> tuple[str, ...]:
+def categories_of(calls: Sequence[Called], llm_labels: Mapping[str, Told]) -> tuple[str, ...]:
     """The categories that applications or the LLM name in LEAST_OF_A_CATEGORY calls or more."""
-    names = Counter(_category(call, said) for call in calls)
+    names = Counter(_category(call, llm_labels) for call in calls)
     return tuple(sorted(name for name, count in names.items() if name and count >= LEAST_OF_A_CATEGORY))
 
 
 def labels_of(
-    calls: Sequence[Called], keys: Sequence[str], direct: DirectEstimate, names: Sequence[str], said: Mapping[str, Told]
+    calls: Sequence[Called],
+    keys: Sequence[str],
+    direct: DirectEstimate,
+    names: Sequence[str],
+    llm_labels: Mapping[str, Told],
 ) -> Labels:
     """What is known of the rows that `_outcomes` makes of the calls: as applications say, or else the LLM. How hard a query is, where
     neither does: how much oftener it failed than its backends do, beside how often calls fail."""
@@ -270,18 +274,18 @@ def labels_of(
             complexity[row] = float(np.mean(hard))
         else:
             seen = min(max(mean - float(np.mean(beyond)), 0.0), 1.0)
-            complexity[row] = said[text].complexity if text in said else seen
+            complexity[row] = llm_labels[text].complexity if text in llm_labels else seen
         wanted = [call.tool for call in some if call.tool is not None]
-        if wanted or text in said:
-            tool[row] = float(any(wanted) if wanted else said[text].tool)
-        name = next((name for call in some if (name := _category(call, said))), "")
+        if wanted or text in llm_labels:
+            tool[row] = float(any(wanted) if wanted else llm_labels[text].tool)
+        name = next((name for call in some if (name := _category(call, llm_labels))), "")
         if name in names:
             category[row] = names.index(name)
     return Labels([text for text, _agent in rows], complexity, category, tool)
 
 
-def _category(call: Called, said: Mapping[str, Told]) -> str:
-    return call.category or (said[call.text].category if call.text in said else "")
+def _category(call: Called, llm_labels: Mapping[str, Told]) -> str:
+    return call.category or (llm_labels[call.text].category if call.text in llm_labels else "")
 
 
 def scorecard(
@@ -296,7 +300,7 @@ def scorecard(
     texts, names = [call.text for call in some], [str(call.agent) for call in some]
     truth, rows = np.array([float(call.success) for call in some]), np.arange(len(some))
     if means is None:
-        ours = told(texts, names, estimate, more)[rows, served]
+        ours = success_probabilities(texts, names, estimate, more)[rows, served]
     else:
         ours = np.array([means[call.agent][call.backend] for call in some])
     mean = np.array([estimate.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
@@ -304,8 +308,8 @@ def scorecard(
     near = estimate.nearest(texts, names, neighbours)[rows, served]
     own = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
     constant = np.array([estimate.categories[name].mean[own[name]].mean() for name in names])
-    said = {"ours": ours, "constant": constant, "by_backend": mean, "linear": linear, "neighbours": near}
-    fit = {who: 1 - (p - truth) ** 2 for who, p in said.items()}
+    predictions = {"ours": ours, "constant": constant, "by_backend": mean, "linear": linear, "neighbours": near}
+    fit = {who: 1 - (p - truth) ** 2 for who, p in predictions.items()}
 
     def figures(values: Any) -> dict[str, Any]:
         return {"fit": intervals.bounded(values).plain()}

@@ -84,9 +84,9 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
     x = features(train.texts)
     kinds = np.eye(categories, dtype=np.float32)[train.category]
     truth = np.concatenate([train.complexity[:, None], kinds, train.tool[:, None]], axis=1).astype(np.float32)
-    said = ~np.isnan(truth)  # [N, 1 + K + 1]
-    said[:, 1:-1] = (train.category >= 0)[:, None]
-    truth = np.where(said, truth, 0)
+    labeled = ~np.isnan(truth)  # [N, 1 + K + 1]
+    labeled[:, 1:-1] = (train.category >= 0)[:, None]
+    truth = np.where(labeled, truth, 0)
     layer = rng.normal(0, 0.3, (PLACES + 1, HIDDEN)).astype(np.float32)
     heads = rng.normal(0, 0.1, (HIDDEN + 1, categories + 2)).astype(np.float32)
     estimator = Estimator(layer, heads)
@@ -99,7 +99,7 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
             out = _biased(h) @ heads
             p = np.concatenate([_sigmoid(out[:, :1]), _softmax(out[:, 1:-1]), _sigmoid(out[:, -1:])], axis=1)
             # d loss / d out: σ' for the squared error; p − y for both cross-entropies.
-            error = np.where(said[some], p - truth[some], 0)
+            error = np.where(labeled[some], p - truth[some], 0)
             error[:, 0] *= 2 * WEIGHTS[0] * p[:, 0] * (1 - p[:, 0])
             error[:, 1:-1] *= WEIGHTS[1]
             error[:, -1] *= WEIGHTS[2]

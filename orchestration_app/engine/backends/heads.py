@@ -112,21 +112,22 @@ def figures(heads: Heads, rows: Labels) -> dict[str, Any]:
     its mean confidence, the tool's accuracy and Brier score; each with how many rows say."""
     complexity, category, tool = heads.estimator.estimate(rows.texts)
     card: dict[str, Any] = {"scale": heads.scale}
-    if (said := ~np.isnan(rows.complexity)).any():
+    if (labeled := ~np.isnan(rows.complexity)).any():
         card["complexity"] = {
-            "rows": int(said.sum()),
-            "error": float(np.abs(complexity - rows.complexity)[said].mean()),
+            "rows": int(labeled.sum()),
+            "error": float(np.abs(complexity - rows.complexity)[labeled].mean()),
         }
-    if (said := rows.category >= 0).any():
+    if (labeled := rows.category >= 0).any():
         right = category.argmax(axis=1) == rows.category
         card["category"] = {
-            "rows": int(said.sum()), "accuracy": float(right[said].mean()), "confidence": float(category.max(axis=1)[said].mean()),
+            "rows": int(labeled.sum()), "accuracy": float(right[labeled].mean()),
+            "confidence": float(category.max(axis=1)[labeled].mean()),
             "names": list(heads.categories),
         }  # fmt: skip
-    if (said := ~np.isnan(rows.tool)).any():
-        truth = rows.tool[said] > 0.5
+    if (labeled := ~np.isnan(rows.tool)).any():
+        truth = rows.tool[labeled] > 0.5
         card["tool"] = {
-            "rows": int(said.sum()), "accuracy": float(((tool[said] > 0.5) == truth).mean()),
-            "brier": float(((tool[said] - truth) ** 2).mean()),
+            "rows": int(labeled.sum()), "accuracy": float(((tool[labeled] > 0.5) == truth).mean()),
+            "brier": float(((tool[labeled] - truth) ** 2).mean()),
         }  # fmt: skip
     return card

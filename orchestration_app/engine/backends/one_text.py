@@ -1,8 +1,8 @@
 """p(success) of one text on an agent's backends, as a web process asks for it. numpy only.
 
-It is what `chooser.told` gives, and a test holds the two equal. What depends on the training rows alone is multiplied out once: with V
-[N, 512] the embeddings of an agent's training queries, D [N, B] its dual weights, c [N] its centre, m its middle, and l(x) [N] the
-likeness by n-grams,
+It is what `chooser.success_probabilities` gives, and a test holds the two equal. What depends on the training rows alone is
+multiplied out once: with V [N, 512] the embeddings of an agent's training queries, D [N, B] its dual weights, c [N] its centre, m its
+middle, and l(x) [N] the likeness by n-grams,
 
     k(x) = (l(x) + V x) / 2                                       [N]
     (k(x) − mean k(x) − c + m)ᵀ D = ½ l(x)ᵀ D + ½ xᵀ (Vᵀ D) − cᵀ D + (m − mean k(x)) 1ᵀ D      [B]

@@ -84,7 +84,7 @@ def complexity_rule(small: int, large: int, threshold: float = 0.5) -> Policy:
 def cheapest_above(estimate: Estimated, floor: float) -> Policy:
     """The cheapest whose estimate reaches a floor; the likeliest where none does."""
 
-    def taken(env: ModelPool) -> int:
+    def choose(env: ModelPool) -> int:
         success, cost = estimate.success(env), env.pool.cost(np.array([env.pool.tokens]))[0]
         return (
             int(np.argmin(np.where(success >= floor, cost, np.inf)))
@@ -92,7 +92,7 @@ def cheapest_above(estimate: Estimated, floor: float) -> Policy:
             else int(np.argmax(success))
         )
 
-    return taken
+    return choose
 
 
 def classified(weights: Floats) -> Policy:

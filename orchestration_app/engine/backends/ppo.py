@@ -122,7 +122,7 @@ class Rollout(NamedTuple):
     """T steps: states [T, S], the actions taken int64 [T], their log-probabilities [T], w · Â [T], and returns [T, 3]."""
 
     states: Any
-    taken: Any
+    actions: Any
     likely: Any
     advantages: Any
     returns: Any

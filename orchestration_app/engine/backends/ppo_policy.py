@@ -33,7 +33,7 @@ class Served:
         """The greedy policy of one preference (quality, cost, latency), for simulator 1."""
         weights = np.asarray(preference, np.float32)
 
-        def taken(env: ModelPool) -> int:
+        def best_action(env: ModelPool) -> int:
             return int(np.argmax(self.probabilities(np.concatenate([env.observation(), weights]).astype(np.float32))))
 
-        return taken
+        return best_action

@@ -132,7 +132,7 @@ def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float]]
     step = beside * BAR + GAP
     key = 18 if len(series) > 1 else 0
     ends = [sum(abs(s[row]) for s in series.values()) for row in range(len(names))] if stacked else []
-    most = max([*ends, *(abs(value) for values in series.values() for value in values), 1e-12])
+    highest = max([*ends, *(abs(value) for values in series.values() for value in values), 1e-12])
     parts = _begun(NAMES + WIDE + 70, TOP + key + step * len(names) + 6, title)
     x = float(NAMES)
     for place, name in enumerate(series if key else ()):
@@ -143,7 +143,7 @@ def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float]]
         y, end = TOP + key + row * step, 0.0
         parts.append(f'<text x="{NAMES - 6}" y="{y + step / 2:.1f}" text-anchor="end">{escape(name)}</text>')
         for place, values in enumerate(series.values()):
-            width = WIDE * abs(values[row]) / most
+            width = WIDE * abs(values[row]) / highest
             at = y if stacked else y + place * BAR
             parts.append(
                 f'<rect x="{NAMES + end:.1f}" y="{at}" width="{width:.1f}" height="{BAR - 2}" fill="{_colour(place)}">'
@@ -206,12 +206,12 @@ def _shown(value: float) -> str:
 def cost_and_quality(figures: dict[str, Any]) -> str:
     """Cost against quality as RouterBench draws it: each backend a point, each router its hull, the oracle dashed."""
     backends, routers = figures["backends"], {n: p for n, p in figures["points"].items() if len(p) > 1}
-    most = max(one["cost"] for one in backends) * 1.05
+    highest_cost = max(one["cost"] for one in backends) * 1.05
     qualities = [one["quality"] for one in backends] + [q for points in routers.values() for _, q in points]
     low, high = min(qualities) - 0.02, max(qualities) + 0.02
 
     def at(cost: float, quality: float) -> tuple[float, float]:
-        x = LEFT + (WIDTH_PX - LEFT - 12) * cost / most
+        x = LEFT + (WIDTH_PX - LEFT - 12) * cost / highest_cost
         return x, HEIGHT_PX - BELOW_PX - (HEIGHT_PX - BELOW_PX - 12) * (quality - low) / (high - low)
 
     parts = [
@@ -220,16 +220,16 @@ def cost_and_quality(figures: dict[str, Any]) -> str:
         f'<text x="14" y="{HEIGHT_PX / 2}" text-anchor="middle" transform="rotate(-90 14 {HEIGHT_PX / 2})">quality</text>',
     ]
     for step in range(6):
-        x, y = at(most * step / 5, low + (high - low) * step / 5)
+        x, y = at(highest_cost * step / 5, low + (high - low) * step / 5)
         parts.append(
-            f'<text x="{x:.0f}" y="{HEIGHT_PX - BELOW_PX + 14}" text-anchor="middle">{most * step / 5 * 1000:.2f}</text>'
+            f'<text x="{x:.0f}" y="{HEIGHT_PX - BELOW_PX + 14}" text-anchor="middle">{highest_cost * step / 5 * 1000:.2f}</text>'
         )
         parts.append(
             f'<text x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{low + (high - low) * step / 5:.2f}</text>'
         )
     for place, (name, points) in enumerate(routers.items()):
-        line = [*points, (most, points[-1][1])]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in line if point[0] <= most))
+        line = [*points, (highest_cost, points[-1][1])]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in line if point[0] <= highest_cost))
         dash = ' stroke-dasharray="5 4"' if name == "oracle" else ""
         colour = f"hsl({HUES[place % len(HUES)]} 60% 45%)"
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.6"{dash} points="{path}"/>')

@@ -100,14 +100,14 @@ class LanguageModelPolicy:
         costs: Mapping[int, float] | None = None,
     ) -> State:
         """The first state of an episode."""
-        most = max_steps or self.max_steps
+        limit = max_steps or self.max_steps
         if self.otherwise is not None:
-            begun: State = self.otherwise.begin(task, max_steps=most, budget=budget, costs=costs)
+            begun: State = self.otherwise.begin(task, max_steps=limit, budget=budget, costs=costs)
             return begun
         nothing = np.zeros(len(self.ids), np.float32)
         estimates = np.array([(costs or {}).get(agent.id, agent.cost) for agent in self.agents], np.float32)
         return State(
-            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=most, budget=budget, place=self._place
+            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=limit, budget=budget, place=self._place
         )
 
     def after(self, state: State, calls: Sequence[Call]) -> State:

@@ -395,7 +395,7 @@ def _aggregated(
     spent: _Spent,
     number: int,
     calls: int,
-    known: Sequence[StoredTurn],
+    stored: Sequence[StoredTurn],
 ) -> Turns:
     """The last turn: one agent makes one answer of all, where there are several; where it fails, the majority has it."""
     answers = [path.state.answer for path in paths]
@@ -404,7 +404,7 @@ def _aggregated(
     everything = tuple(call for path in paths for call in path.state.calls)
     step = max(path.state.steps for path in paths)
     request = Request(calls, 0, step, agent, aside, everything, "aggregate")
-    outcomes = dict(known[0].outcomes) if known else {}
+    outcomes = dict(stored[0].outcomes) if stored else {}
     if request.number not in outcomes:
         outcomes |= yield Turn(number, (), (request,))
     call = _settled(request, outcomes[request.number], purse)

@@ -180,9 +180,9 @@ class Orchestrator:
         if costs:
             estimates = np.array([costs.get(i, c) for i, c in zip(self.ids, self._costs, strict=True)], np.float32)
         nothing = np.zeros(len(self.ids), np.float32)
-        most = max_steps or self.max_steps
+        limit = max_steps or self.max_steps
         return State(
-            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=most, budget=budget, place=self._place
+            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=limit, budget=budget, place=self._place
         )
 
     def after(self, state: State, calls: Sequence[Call]) -> State:

@@ -62,14 +62,14 @@ class Reader:
         """The set router's sets by log-odds float32[N, A], as 0 and 1 float32[N, A]."""
         if self.router is None:
             return np.zeros_like(log_odds)
-        fewest, most = self.router.limits
+        min_agents, max_agents = self.router.limits
         chosen, _, _ = greedy(
             self.router.policy,
             log_odds,
             np.zeros((len(log_odds), 0), np.float32),
             np.ones(log_odds.shape, np.bool_),
-            min_agents=fewest,
-            max_agents=most,
+            min_agents=min_agents,
+            max_agents=max_agents,
             margin=self.router.calibration.margin,
         )
         return chosen.astype(np.float32)

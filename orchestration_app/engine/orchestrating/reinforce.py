@@ -116,8 +116,8 @@ class Batch:
 
     @classmethod
     def of(cls, environment: Environment, walks: Sequence[Walk]) -> Batch:
-        most = environment.orchestrator.max_steps
-        returns = [environment.reward.returns(w.costs, w.score, most) for w in walks]
+        max_steps = environment.orchestrator.max_steps
+        returns = [environment.reward.returns(w.costs, w.score, max_steps) for w in walks]
         return cls(
             torch.from_numpy(np.stack([own for w in walks for own in w.own])),
             torch.from_numpy(np.stack([shared for w in walks for shared in w.shared])),

@@ -108,7 +108,7 @@ class SimulatedPool:
         at = _place_of(self._outcomes[agent, h], _chance(task, f"{number}:{agent}"))
         return divmod(at, len(self.states))
 
-    def said(self, task: str, number: int, agent: int, observation: int) -> Call:
+    def call_of(self, task: str, number: int, agent: int, observation: int) -> Call:
         """That call as an orchestrator hears of it."""
         saying = self.sayings[self.names[observation]]
         own = self.agents[agent]
@@ -130,7 +130,7 @@ class SimulatedPool:
         """What the agent (id) answers after calls of `called` (ids, in order). Pure. Raises KeyError for an unknown agent."""
         place = self._place[agent]
         observation, _ = self.step(task, self.replay(task, called), len(called), place)
-        return self.said(task, len(called), place, observation)
+        return self.call_of(task, len(called), place, observation)
 
     def succeeds(self, task: str, called: Sequence[int]) -> bool:
         """Whether an episode that ends after these calls was a success: what only the simulator knows."""

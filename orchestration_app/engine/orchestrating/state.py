@@ -153,7 +153,7 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     costs = np.stack([state.costs for state in states])
     times = np.zeros((count, agents, 3), np.float32)  # calls, failures, empty outputs
     says = np.zeros((count, agents), np.float32)
-    most = np.full((count, agents), -LIMIT, np.float32)
+    strongest = np.full((count, agents), -LIMIT, np.float32)
     answered_last = np.zeros((count, agents), np.float32)
     encoded = np.zeros((count, 2 * ENCODING), np.float32)
     #: steps, most steps, cost, budget (nan without one), left of it, begun, last failed, last empty, length of the last output
@@ -168,7 +168,7 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
                 elif not call.output.strip():
                     times[row, at, 2] += 1
             if not call.failed:
-                np.maximum(most[row], heard.log_odds, out=most[row])
+                np.maximum(strongest[row], heard.log_odds, out=strongest[row])
             encoded[row, ENCODING:] += heard.encoding
         budget = np.nan if state.budget is None else state.budget
         figures[row, :5] = (state.steps, state.max_steps, state.cost, budget, state.left)
@@ -195,7 +195,7 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     own[..., 4] = called
     own[..., 5:8] = np.log1p(times)
     own[..., 8] = says.clip(-LIMIT, LIMIT) / LIMIT
-    own[..., 9] = np.where(begun[:, None], most.clip(-LIMIT, LIMIT) / LIMIT, 0)
+    own[..., 9] = np.where(begun[:, None], strongest.clip(-LIMIT, LIMIT) / LIMIT, 0)
     own[..., 10] = np.log1p(costs / scale[:, None])
     left = np.where(limited, np.maximum(figures[:, 4], 1e-9), 1.0)
     own[..., 11] = np.where(limited[:, None], np.minimum(costs / left[:, None], 1.0), 0)

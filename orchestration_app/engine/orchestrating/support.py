@@ -111,7 +111,7 @@ def _moves(agent: int, state: Hidden) -> Moves:
     else:
         own = DESKS[about] == agent
         moves = list(answered((HARD if hard else EASY) if own else FOREIGN))
-    return [*((p * (1 - BROKEN), said, after) for p, said, after in moves), (BROKEN, "failed", state)]
+    return [*((p * (1 - BROKEN), observation, after) for p, observation, after in moves), (BROKEN, "failed", state)]
 
 
 def _weight(sounds: str, hard: float) -> Callable[[Hidden], float]:

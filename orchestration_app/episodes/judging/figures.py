@@ -150,14 +150,14 @@ def _grouped(episodes: "QuerySet[Episode]", by: str) -> list[Group]:
         .annotate(
             episodes=Count("pk"), answered=Count("pk", filter=Q(status__in=ANSWERED)),
             right=Count("pk", filter=Q(success=True)), judged=Count("pk", filter=Q(success__isnull=False)),
-            money=Avg("cost"), many=Avg("steps"), took=Avg("latency"),
+            money=Avg("cost"), mean_steps=Avg("steps"), took=Avg("latency"),
         )
         .order_by(by)
     )  # fmt: skip
     return [
         Group(
             row[by], row["episodes"], row["answered"] / row["episodes"], row["right"] / row["judged"] if row["judged"] else None,
-            row["judged"], row["money"], row["many"], row["took"],
+            row["judged"], row["money"], row["mean_steps"], row["took"],
         )
         for row in rows
     ]  # fmt: skip

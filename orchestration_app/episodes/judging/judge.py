@@ -24,10 +24,10 @@ class Judged:
     failed: int = 0
 
 
-def calls(pool: Pool, most: int) -> Judged:
+def calls(pool: Pool, limit: int) -> Judged:
     """Judge the newest calls that were answered and that nobody has judged, at most so many. Raises llm.BadKey."""
     open_ = BackendCall.objects.filter(pool=pool, success=None, failed=False).order_by("-at")
-    waiting = {str(key) for key in open_.values_list("decision_id", flat=True)[: 20 * most]}
+    waiting = {str(key) for key in open_.values_list("decision_id", flat=True)[: 20 * limit]}
     names = dict(Agent.objects.filter(pool=pool).values_list("number", "name"))
     steps = Step.objects.filter(
         episode__pool=pool, status=Step.Status.DONE, metadata__has_key="backend"
@@ -38,7 +38,7 @@ def calls(pool: Pool, most: int) -> Judged:
             call = step.metadata["backend"]["call"]
             if call not in waiting:
                 continue
-            if done + failed >= most:
+            if done + failed >= limit:
                 break
             agent = names.get(step.agent or 0, str(step.agent))
             marks = judge.judge(client, step.episode.task, agent, step.output)

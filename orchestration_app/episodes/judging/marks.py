@@ -44,7 +44,7 @@ class Marked:
 
 
 def mark(
-    pool: Pool, most: int, rubric: str = judges.RUBRIC, chosen: Sequence[Episode] | None = None
+    pool: Pool, limit: int, rubric: str = judges.RUBRIC, chosen: Sequence[Episode] | None = None
 ) -> Marked:  # fmt: skip
     """Have episodes marked, the `chosen` ones or else the newest answered ones that this model has not marked by this rubric, at most
     so many: first those that people judged, so that its marks can be compared with theirs. Where nobody has judged, the mark is what
@@ -60,7 +60,7 @@ def mark(
     done = good = counted = failed = 0
     with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
         marker = judges.LanguageModelJudge(client, rubric, cache)
-        for episode in chosen if chosen is not None else list(waiting.order_by(by_people, "-created_at")[:most]):
+        for episode in chosen if chosen is not None else list(waiting.order_by(by_people, "-created_at")[:limit]):
             try:
                 score = marker.mark(episode.task, episode.answer)
             except BadKey:
@@ -117,9 +117,9 @@ def turn() -> int:
     return done
 
 
-def chosen(pool: Pool, most: int) -> list[Episode]:
-    """Answered episodes of the last day that this model has not marked: half of `most` at random, half of those whose policy was least
-    sure of a step."""
+def chosen(pool: Pool, limit: int) -> list[Episode]:
+    """Answered episodes of the last day that this model has not marked: half of `limit` at random, half of those whose policy was
+    least sure of a step."""
     own = EpisodeMark.objects.filter(judge=settings.LLM_MODEL[:200])
     since = timezone.now() - timedelta(days=1)
     newest = Episode.objects.filter(pool=pool, status__in=ANSWERED, created_at__gte=since)
@@ -127,11 +127,11 @@ def chosen(pool: Pool, most: int) -> list[Episode]:
         newest.exclude(pk__in=own.values("episode")).order_by("-created_at").values_list("pk", flat=True)[:MOST]
     )
     random.shuffle(keys)
-    drawn, others = keys[: -(-most // 2)], keys[-(-most // 2) :]
+    drawn, others = keys[: -(-limit // 2)], keys[-(-limit // 2) :]
     sure = dict.fromkeys(others, 1.0)
     for key, probabilities in Step.objects.filter(episode__in=others).values_list("episode_id", "probabilities"):
         sure[key] = min(sure[key], max(probabilities, default=1.0))
-    unsure = sorted(others, key=sure.__getitem__)[: most // 2]
+    unsure = sorted(others, key=sure.__getitem__)[: limit // 2]
     return list(Episode.objects.filter(pk__in=[*drawn, *unsure]))
 
 
@@ -180,10 +180,10 @@ def agreement(episodes: "QuerySet[Episode]") -> list[Agreement]:
 
 def _agreement(judge: str, rubric: str, pairs: list[tuple[float, float]]) -> Agreement:
     ours, theirs = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
-    right, said = ours >= ENOUGH, theirs >= ENOUGH
-    same = int((right == said).sum())
+    right, people_right = ours >= ENOUGH, theirs >= ENOUGH
+    same = int((right == people_right).sum())
     return Agreement(
         judge, rubric, len(pairs), shares.wilson(same, len(pairs)), judges.agreement(ours.tolist(), theirs.tolist(), ENOUGH)["kappa"],
-        metrics.interval(np.abs(ours - theirs), "jaccard"), int((right & said).sum()), int((~right & ~said).sum()),
-        int((right & ~said).sum()), int((~right & said).sum()),
+        metrics.interval(np.abs(ours - theirs), "jaccard"), int((right & people_right).sum()), int((~right & ~people_right).sum()),
+        int((right & ~people_right).sum()), int((~right & people_right).sum()),
     )  # fmt: skip

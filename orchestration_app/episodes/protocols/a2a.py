@@ -69,7 +69,7 @@ async def ask(spec: Spec, asked: Ask, wire: Wire) -> Told:
 
 def _told(heard: _Heard) -> Told:
     """Raises CallFailed for a task that came to nothing."""
-    said = heard.content
+    content = heard.content
     metadata = {name: value for name, value in (("task", heard.task), ("context", heard.context)) if value}
     if heard.state == "input-required":
         question = heard.status or heard.message or "The agent needs more information."
@@ -80,9 +80,9 @@ def _told(heard: _Heard) -> Told:
         raise CallFailed("failed", f"the agent's task failed: {heard.status}"[:300])
     if heard.state in ("rejected", "canceled", "cancelled"):
         raise CallFailed("refused", f"the agent's task was {heard.state}: {heard.status}"[:300])
-    if not said and not heard.state:
+    if not content and not heard.state:
         raise CallFailed("malformed", "the answer is neither a message nor a task with a state")
-    return Told(said, None, 0, metadata)
+    return Told(content, None, 0, metadata)
 
 
 class _Talk:

@@ -35,7 +35,7 @@ async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> Told:
         method=method,
     )  # fmt: skip
     check_status(answer, spec.secret)
-    return Told(found(answer.body, str(spec.options.get("answer", ""))))
+    return Told(text_at(answer.body, str(spec.options.get("answer", ""))))
 
 
 def _headers(spec: Spec) -> Mapping[str, Any]:
@@ -58,7 +58,7 @@ def drawn(spec: Spec, asked: Ask) -> str:
         raise CallFailed("instruction", str(problem)) from None
 
 
-def found(body: bytes, place: str) -> str:
+def text_at(body: bytes, place: str) -> str:
     """The text at that place of an answer. Raises CallFailed."""
     text = body.decode("utf-8", "replace")
     if not place:

@@ -293,11 +293,11 @@ def test_what_is_kept_between_settlements_follows_rank_limits_and_settlements(
         return given.backend.pk
 
     assert {one(), one()} == {rows.large.pk, twin.pk}, "equals take turns"
-    found.known[rows.large.pk].open = False
+    found.by_key[rows.large.pk].open = False
     assert [one(), one()] == [twin.pk] * 2
     assert one(only={rows.small.pk, rows.quick.pk}) == rows.small.pk
     assert one() == twin.pk
-    found.known[twin.pk].candidate.success = 0.1
+    found.by_key[twin.pk].candidate.success = 0.1
     assert one() == twin.pk, "figures are read once between two settlements"
     settle(found)
     assert one() == rows.large.pk, "a settlement measures anew and looks who is healthy; it had less work than its twin"

@@ -69,9 +69,9 @@ def test_who_is_assigned_is_the_same_either_way(
 
     def by(way: Any, scope: dict[str, Any], raw: bytes, seed: int) -> Any:
         chance.seed(seed)
-        for one in state.of(pool.pk).known.values():  # what was given out before is not this request's
-            one.taken, one.candidate.rank = 0, one.order * 1e12
-        state.of(pool.pk).told = type(state.of(pool.pk).told)()
+        for one in state.of(pool.pk).by_key.values():  # what was given out before is not this request's
+            one.times_taken, one.candidate.rank = 0, one.order * 1e12
+        state.of(pool.pk).usage = type(state.of(pool.pk).usage)()
         return way(scope, raw)
 
     @settings(

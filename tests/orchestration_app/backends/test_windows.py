@@ -11,7 +11,7 @@ from agents_app import sealing
 from agents_app.models import Pool
 from orchestration_app.backends import calls, windows
 from orchestration_app.backends.calls import Served
-from orchestration_app.backends.windows import Told, Used
+from orchestration_app.backends.windows import Usage, Used
 from orchestration_app.models import Backend, BackendCall
 from training_app.answering import serving
 
@@ -23,10 +23,10 @@ class Process:
 
     def __init__(self, name: str, limit: windows.Three) -> None:
         self.name, self.limit = name, limit
-        self.left, self.told = [0.0, 0.0, 0.0], Told()
+        self.left, self.told = [0.0, 0.0, 0.0], Usage()
 
     def settle(self, state: dict, now: float) -> None:
-        told, self.told = self.told, Told()
+        told, self.told = self.told, Usage()
         told.wants, told.asks = {ONE: 100.0}, {ONE}
         self.left = list(windows.settle(state, self.name, now, {ONE: self.limit}, told).get(ONE, (0, 0, 0)))
 
@@ -94,7 +94,7 @@ def test_a_process_keeps_what_comes_while_it_settles() -> None:
     state: dict = {}
     one = Process("one", (10.0, 0.0, 0.0))
     one.settle(state, 0.0)
-    told = Told(wants={ONE: 1.0}, keeps={ONE: (6.0, 0.0, 0.0)})
+    told = Usage(wants={ONE: 1.0}, keeps={ONE: (6.0, 0.0, 0.0)})
     other = Process("other", (10.0, 0.0, 0.0))
     share = windows.settle(state, "one", 0.1, {ONE: (10.0, 0.0, 0.0)}, told)[ONE]
     assert share[0] >= 6

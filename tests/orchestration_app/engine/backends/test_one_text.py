@@ -52,7 +52,7 @@ def test_one_text_is_read_as_many_are(learned: BackendChooser, terms: tuple[str,
         each = served.estimates(text, [1, 0, 5])
         assert set(each) == {0, 1}
         for agent, own in each.items():
-            batch = chooser.told([text], [str(agent)], served.direct, served.heads)[0]
+            batch = chooser.success_probabilities([text], [str(agent)], served.direct, served.heads)[0]
             named = {key: float(p) for key, p in zip(served.direct.backends, batch, strict=True)}
             assert own == {backend: pytest.approx(named[f"{agent}/{backend}"], abs=2e-6) for backend in own}
             assert len(own) == 3
