@@ -1,11 +1,13 @@
 """What each way into the router adds to a route, in turns on one core: the answer alone, the fast lane, the DRF view.
 
-    DATA_DIR=… python -m benchmarks.ways [POOL] [--rounds 40]
+    DATA_DIR=… python -m benchmarks.ways [POOL] [--rounds 40] [--queries FILE]
 
 Needs an installation whose pool has an active model: `make run` once makes the demo pool. All ways run in this process, without a
 socket, on one core, and take turns of BLOCK requests, so that a machine whose speed changes is the same for all. Decisions are made
-and not written. It prints the median of the thread's processor time in microseconds, so that whoever else is on the machine counts
-little, and what is above the bare route: the median over the rounds of the blocks' difference, with its quartiles.
+and not written. It prints the median and the 99th percentile of the thread's processor time in microseconds, so that whoever else is
+on the machine counts little, and what is above the bare route: the median over the rounds of the blocks' difference, with its
+quartiles. The texts are 200 test queries of the pool, which the router remembers; with --queries those of a file of
+`benchmarks.new_queries`, none of which is routed twice.
 """
 
 import argparse
@@ -15,11 +17,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import django
 
-BLOCK = 25
+BLOCK, WARM = 25, 200
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
 os.environ["DECISION_BUFFER"] = "0"
@@ -30,29 +34,35 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("pool", nargs="?", default="support")
     arguments.add_argument("--rounds", type=int, default=40)
-    asked = arguments.parse_args()
+    arguments.add_argument("--queries", type=Path, help="a JSONL file of texts, each of which is routed once")
+    options = arguments.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    ways, texts = contestants(asked.pool)
+    ways, texts = contestants(options.pool)
+    new = iter(())
+    if options.queries:
+        new = iter([json.loads(row)["text"] for row in options.queries.read_text("utf-8").splitlines()])
     for route in ways.values():
-        for text in texts:
+        for text in islice(new, WARM) if options.queries else texts:
             route(text)
     taken: dict[str, list[float]] = {name: [] for name in ways}
     above: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(asked.rounds):
+    for turn in range(options.rounds):
         block = [texts[(turn * BLOCK + place) % len(texts)] for place in range(BLOCK)]
         medians = {}
         for name, route in ways.items():
-            times = [_timed(route, text) for text in block]
+            times = [_timed(route, text) for text in (islice(new, BLOCK) if options.queries else block)]
+            if not times:
+                raise SystemExit(f"{options.queries} has too few queries for {options.rounds} rounds.")
             taken[name] += times
             medians[name] = statistics.median(times)
         for name, median in medians.items():
             above[name].append(median - medians["route"])
-    print(f"{len(texts)} texts, {asked.rounds} rounds of {BLOCK}, one core")
+    print(f"{'new' if options.queries else len(texts)} texts, {options.rounds} rounds of {BLOCK}, one core")
     for name in ways:
         quarters = statistics.quantiles(above[name], n=4)
         print(
-            f"{name:8} {statistics.median(taken[name]):7.0f} µs, above the route {statistics.median(above[name]):6.0f} µs"
-            f" ({quarters[0]:.0f} to {quarters[2]:.0f})"
+            f"{name:8} {statistics.median(taken[name]):7.0f} µs, p99 {statistics.quantiles(taken[name], n=100)[98]:.0f} µs, "
+            f"above the route {statistics.median(above[name]):6.0f} µs ({quarters[0]:.0f} to {quarters[2]:.0f})"
         )
 
 
