@@ -214,8 +214,12 @@ class Router:
         return reading
 
     def _read_anew(self, text: str) -> tuple[FloatArray, float]:
-        x = self._platt(self.scorer.logits((text,)))[0]
-        return x, self._needed.nearness.of(self._tidied((text,))[0]) if self._needed else 0.0
+        if isinstance(self.scorer, TidiedMargins):  # once for both that read it
+            read = self.scorer.tidied((text,))
+            log_odds = self.scorer.child.logits(read)
+        else:
+            read, log_odds = [text], self.scorer.logits((text,))
+        return self._platt(log_odds)[0], self._needed.nearness.of(read[0]) if self._needed else 0.0
 
     def _tidied(self, texts: Sequence[str]) -> Sequence[str]:
         """The texts as the scorer reads them: nearness is that of what was read."""

@@ -205,7 +205,8 @@ class TurnsMargins:
         channels = channels_of(text)
         size = self.seen_numbers(len(self.channels), self.base is not None, self.opens, self.closes)
         inputs = np.zeros((len(self.bias), size), np.float32)
-        margins = self._abreast.margins(channels.texts if before(text) else channels.texts[:1])
+        said = channels.texts
+        margins = self._abreast.margins(said) if before(text) else self.channels[0].logits_of(said[0])[None]
         size, read = len(self.bias), len(self.channels)
         inputs[:, 1 : len(margins) + 1] = margins[:, :size].T
         # One column more says something of the conversation, not of an agent.
