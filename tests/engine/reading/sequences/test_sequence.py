@@ -342,6 +342,20 @@ def test_a_word_kept_from_another_text_scores_as_if_new(toy):
         assert 0 < len(fresh._products.of_word) <= kept
 
 
+def test_an_answer_is_the_same_to_the_bit_whatever_was_read_before() -> None:
+    texts, Y, asked = small_pool()
+    # As wide as those of real pools: narrow products are the same in whatever way they are taken.
+    fitted = SequenceScorer(width=64, states=96, buckets=64, min_count=1, passes=1).fit(texts, Y, asked, seed=0)
+    words = [f"{first}{second}ing" for first in "bdgkl" for second in ("rea", "oa", "ie")]
+    alone = {word: fitted._products_of([word]) for word in words}
+    fitted.logits([" ".join(words[:7])])
+    fitted.logits([" ".join(words[5:])])
+    kept, each = fitted._products, len(fitted._blank)
+    for word in words:
+        start = kept.of_word[word]
+        assert np.array_equal(kept.table[start : start + each], alone[word]), word
+
+
 def test_threads_that_learn_words_and_forget_them_score_as_one_does(toy):
     fitted, texts, _ = toy
     expected = fitted.logits(texts[:60])

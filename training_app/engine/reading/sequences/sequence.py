@@ -289,7 +289,9 @@ class SequenceMargins:
                 if len(new) > self._room:
                     return None
             if new:
-                products.add(new, self._products_of(new))
+                # Each by itself: a product of several words differs in last digits from those of one, and an answer must not
+                # depend on which texts came before.
+                products.add(new, np.concatenate([self._products_of([word]) for word in new]))
             of_word, of_token = products.of_word, products.of_token
             rows_of = {token: tuple([of_word[word] for word in words]) for token, words in words_of.items()}
             rows = list(chain(self._no_word, *[rows_of[t] if t in rows_of else of_token[t] for t in tokens]))
