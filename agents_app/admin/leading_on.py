@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import JSONField, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
@@ -20,6 +20,7 @@ from unfold.fields import UnfoldAdminReadonlyField
 
 from agents_app import audit
 from agents_app.access import Role, may_open, roles_of
+from agents_app.admin.readable import in_words, pool_of, readable
 from agents_app.models import AuditEntry, Pool
 
 ENTRIES = 100
@@ -28,7 +29,8 @@ reader: ContextVar[Any] = ContextVar("reader", default=None)
 
 
 class ReadonlyField(UnfoldAdminReadonlyField):
-    """A field of a form that is shown and not changed; the row that it names is a link only for those who may open it."""
+    """A field of a form that is shown and not changed; the row that it names is a link only for those who may open it, and JSON reads
+    like a text."""
 
     def get_admin_url(self, remote_field: Any, remote_obj: Any) -> str:
         """The row's name, as a link to its form where the reader may open it."""
@@ -39,6 +41,15 @@ class ReadonlyField(UnfoldAdminReadonlyField):
         ):
             return str(remote_obj)
         shown: str = super().get_admin_url(remote_field, remote_obj)
+        return shown
+
+    def contents(self) -> SafeString:
+        """What the field holds; of JSON what it says, in words."""
+        name, row = self.field["field"], self.form.instance
+        columns = {column.name: column for column in row._meta.concrete_fields}
+        if isinstance(columns.get(name), JSONField):
+            return readable(getattr(row, name), name, pool_of(row))
+        shown: SafeString = super().contents()
         return shown
 
 
@@ -56,7 +67,7 @@ class Told:
 
     @classmethod
     def of(cls, entry: AuditEntry) -> "Told":
-        detail = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
+        detail = in_words(entry.detail) if entry.detail else ""
         return cls(entry.at, User(username=entry.actor_name), f"{entry.action}{': ' if detail else ''}{detail[:300]}")
 
 

@@ -13,9 +13,8 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, QuerySet
-from django.forms import ModelForm
+from django.forms import CharField, ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -25,6 +24,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import keys, pools
 from agents_app.access import Role, person
@@ -33,6 +33,7 @@ from agents_app.admin.read_only import ReadOnly
 from agents_app.models import Agent, ApiKey, AuditEntry, BackgroundJob, Pool
 from agents_app.pools import PoolError
 from agents_app.templatetags.routerweb import agent_chip
+from routerweb.pages import parameters
 
 
 class NeverDeleted:
@@ -88,14 +89,22 @@ class PoolAdmin(LeadsOn, NeverDeleted, ModelAdmin):
 class AgentForm(ModelForm):
     """Checks what `pools.update_agent` would refuse, so that what is wrong stands beside its field."""
 
+    keywords = CharField(
+        label=gettext_lazy("keywords"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=gettext_lazy("With commas."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["keywords"] = ", ".join(self.instance.keywords)
+
     def clean_code(self) -> str:
         return str(self.cleaned_data["code"]).strip().upper()
 
     def clean_keywords(self) -> list[str]:
-        keywords = self.cleaned_data["keywords"] or []
-        if not isinstance(keywords, list) or not all(isinstance(word, str) for word in keywords):
-            raise ValidationError(_('Keywords are a list of texts, for example ["refund", "invoice"].'))
-        return keywords
+        return parameters.phrases(self.cleaned_data["keywords"])
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data

@@ -56,10 +56,6 @@ class ResetForm(PasswordResetForm):
         mail.reset_link_later(self.cleaned_data["email"], request.build_absolute_uri("/"))
 
 
-def _keywords(value: str) -> list[str]:
-    return [word.strip() for word in value.replace("\n", ",").split(",") if word.strip()]
-
-
 class AgentForm(forms.Form):
     """One agent's own facts; its id is given, not typed."""
 
@@ -94,7 +90,7 @@ class AgentForm(forms.Form):
     )
 
     def clean_keywords(self) -> list[str]:
-        return _keywords(self.cleaned_data["keywords"])
+        return parameters.phrases(self.cleaned_data["keywords"])
 
     def clean_cost(self) -> float:
         return float(self.cleaned_data["cost"] or 0.0)

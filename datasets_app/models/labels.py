@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
@@ -100,7 +101,7 @@ class Label(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.get_source_display()}: {self.required}"
+        return _t("%(source)s, query %(key)s") % {"source": self.get_source_display(), "key": self.query_id}
 
 
 class GoldQuerySet(models.QuerySet["Gold"]):
@@ -129,7 +130,7 @@ class Gold(models.Model):
         indexes = (models.Index(fields=("-composed_at",), name="gold_by_age"),)
 
     def __str__(self) -> str:
-        return str(self.required)
+        return _t("Gold label of query %(key)s") % {"key": self.query_id}
 
 
 class GoldAgent(models.Model):

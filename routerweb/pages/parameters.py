@@ -51,6 +51,11 @@ def listed(text: str | None) -> list[int]:
     return keys((text or "").split(",")[:LISTED])
 
 
+def phrases(text: str) -> list[str]:
+    """The phrases of a text that has commas or line breaks between them."""
+    return [phrase.strip() for phrase in text.replace("\n", ",").split(",") if phrase.strip()]
+
+
 def decimal(text: str | None) -> float | None:
     """The finite number that a text is, with a point or a comma before its fraction; None for everything else."""
     try:

@@ -206,3 +206,25 @@ def test_a_snapshot_links_to_its_rows(root: Client, query: Query, pool: Pool) ->
 def test_an_erased_query_says_so(root: Client, query: Query) -> None:
     snapshots.erase(query)
     assert "(erased)" in root.get(address(Query), {"deleted": "yes"}).content.decode()
+
+
+def test_json_reads_like_a_text_and_names_the_agents(root: Client, pool: Pool, query: Query) -> None:
+    made = {"via": "import", "line": 7}
+    label = labels.record(query, source="import", required=[0], asked=ALL, scores={"0": 0.91234}, provenance=made)
+    for row in (label, Gold.objects.get()):
+        html = root.get(address(type(row), "change", row.pk)).content.decode()
+        main = html[html.index('id="main"') :]
+        assert "<dt>Billing</dt>" in main
+        for raw in ("[0", "&quot;via&quot;", "{&quot;", "{&#x27;", "<pre"):
+            assert raw not in main
+        assert str(query.pk) in html[: html.index("</title>")], "what it is called says which query it speaks of"
+    html = root.get(address(Label, "change", label.pk)).content.decode()
+    assert "<dt>Billing</dt> <dd>0.9123</dd>" in html
+    assert "<dt>line</dt> <dd>7</dd>" in html
+
+
+def test_the_history_of_changes_has_no_brackets(root: Client, query: Query, person: Callable[..., User]) -> None:
+    labels.record(query, source="human", author=person("ana"), required=[0, 1], asked=ALL)
+    html = root.get(address(Query, "history", query.pk)).content.decode()
+    assert "required: 0, 1" in html
+    assert "[0" not in html[html.index('id="main"') :]
