@@ -53,15 +53,17 @@ def pool_new(request: HttpRequest) -> HttpResponse:
         except PoolError as error:
             _tell(form, error)
         else:
-            # The next step: its queries, where there are agents to choose from, else home, which says what is missing.
-            queries = address("import", pool) if pool.agents.count() > 1 else ""
+            # The next step; where no part of the product takes files, home, which says what is missing.
+            importing = address("import", pool)
             message = (
                 _("The pool “%(name)s” is ready. Now import queries.")
-                if queries
-                else _("The pool “%(name)s” is ready.")
+                if pool.agents.count() > 1
+                else _(
+                    "The pool “%(name)s” is ready. Now import its agents, or traces of conversations that name them."
+                )
             )
             messages.success(request, message % {"name": pool.name})
-            answer = redirect(queries or "home")
+            answer = redirect(importing or "home")
             remember_pool(request, answer, pool.slug)
             return answer
     return page(request, "agents_app/pool_new.html", {"form": form}, title=_("New pool"))

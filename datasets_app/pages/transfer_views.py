@@ -28,6 +28,7 @@ from datasets_app.models import Import, Query, Snapshot
 from datasets_app.pages import import_columns
 from datasets_app.pages.transfer_forms import ExportForm, ImportForm
 from datasets_app.queries import adding, splits
+from datasets_app.traces import exports as trace_exports
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from routerweb.pages.downloads import download
 from training_app.engine.data.files import formula_safe
@@ -141,6 +142,7 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
     }
     if upload.ended and upload.queries_added and not upload.labels_added and not upload.suggestions_added:
         context["llm_address"] = _llm_address(request, pool)
+    context["are_traces"] = upload.reading.get("shape") in trace_exports.NAMES
     if wants_fragment(request):
         response = render(request, "datasets_app/_import_live.html", context)
         if upload.ended:
