@@ -28,6 +28,7 @@ from training_app.engine.routing_prompt import DEFAULT_PROMPT, routing_messages
 
 MAX_WAIT = 120.0  # seconds between two tries at most, whatever Retry-After says
 MAX_ANSWER = 4 << 20  # bytes of one response
+FAILURES = 3  # calls in a row without an answer after which the server counts as gone
 MAX_TOKENS = 1 << 32  # of one call, by what the server says; what counts more is not believed
 
 
@@ -45,6 +46,25 @@ class NoAnswer(LLMError):
 
 class Stopped(LLMError):
     """The caller asked to stop while the client waited."""
+
+
+@dataclass(slots=True)
+class FailuresInARow:
+    """Calls that failed since the last answer. After `limit` of them the server counts as gone."""
+
+    limit: int = FAILURES
+    count: int = 0
+
+    def add(self, error: LLMError) -> None:
+        """Count a failed call. Raises its error if no further call would get an answer: the server is gone, the key refused, or the
+        caller asked to stop."""
+        self.count += 1
+        if isinstance(error, BadKey | Stopped) or self.count >= self.limit:
+            raise error
+
+    def clear(self) -> None:
+        """A call was answered."""
+        self.count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +360,15 @@ def find_json(text: str) -> Any:
         if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
             return storable.mended(value)[0]
     raise ValueError("the answer holds no JSON")
+
+
+def find_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in a model's answer, as `find_json` reads it; None without one."""
+    try:
+        value = find_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def parse_suggestions(

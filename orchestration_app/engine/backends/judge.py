@@ -10,7 +10,7 @@ import json
 import math
 
 from orchestration_app.engine.backends.q_table import ASPECTS
-from training_app.engine.llm import BadKey, Client, LLMError, find_json
+from training_app.engine.llm import BadKey, Client, LLMError, find_object
 
 TRIES = 2
 ASKED = (
@@ -41,11 +41,8 @@ def judge(client: Client, request: str, agent: str, answer: str) -> dict[str, fl
 
 def read(answer: str) -> dict[str, float] | None:
     """What a judge said; None where it is not a number from 0 to 1 for each aspect."""
-    try:
-        value = find_json(answer)
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
+    value = find_object(answer)
+    if value is None:
         return None
     marks = {}
     for aspect in ASPECTS:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from training_app.engine.judging.llm_baseline import LanguageModel
-from training_app.engine.llm import BadKey, CallLimits, Client, LLMError, find_json
+from training_app.engine.llm import CallLimits, Client, FailuresInARow, LLMError, find_object
 
-TRIES, FAILURES = 3, 3  # of one call; calls in a row without an answer after which the server counts as gone
+TRIES = 3  # of one call
 ASKED = (
     "You judge requests to software agents. Answer with JSON alone: complexity, a number from 0 (any small model can do it) to 1 "
     "(hard for the best); category, one of the categories named, or a short noun of your own where there are none; tool, true where "
@@ -46,21 +46,17 @@ def ask(
     """
     distinct = list(dict.fromkeys(texts))
     labels: dict[str, Told] = {}
-    failures = 0
+    failures = FailuresInARow()
     with Client(model.base_url, model.model, model.api_key, limits=CallLimits(tries=TRIES)) as client:
         for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(distinct))[:limit].tolist():
             asked = json.dumps({"categories": list(categories), "request": distinct[at]}, ensure_ascii=False)
             messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]
             try:
                 label = read(client.complete(messages, SCHEMA).text, categories)
-            except BadKey:
-                raise
-            except LLMError:
-                failures += 1
-                if failures >= FAILURES:
-                    raise
+            except LLMError as error:
+                failures.add(error)
                 continue
-            failures = 0
+            failures.clear()
             if label is not None:
                 labels[distinct[at]] = label
     return labels
@@ -68,11 +64,8 @@ def ask(
 
 def read(answer: str, categories: Sequence[str] = ()) -> Told | None:
     """An answer as labels, None where it is not what was asked for; a category that was not named is "other"."""
-    try:
-        value = find_json(answer)
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
+    value = find_object(answer)
+    if value is None:
         return None
     complexity, category, tool = value.get("complexity"), value.get("category"), value.get("tool")
     if isinstance(complexity, bool) or not isinstance(complexity, int | float) or not isinstance(tool, bool):

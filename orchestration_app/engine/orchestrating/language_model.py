@@ -18,7 +18,7 @@ from orchestration_app.engine.orchestrating.reading import silence
 from orchestration_app.engine.orchestrating.state import Call, State, as_messages
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
-from training_app.engine.llm import LLMError, find_json
+from training_app.engine.llm import LLMError, find_object
 
 #: Characters of the task, and of each output, that it is told.
 LONGEST_TASK, LONGEST_OUTPUT = 4_000, 2_000
@@ -60,10 +60,10 @@ def messages(agents: Sequence[Agent], state: State) -> list[dict[str, str]]:
 def named(text: str, ids: Sequence[int], allowed: BoolArray) -> int | None:
     """The action that an answer names, of allowed bool[A + 1]: an agent's place, A for STOP; None where it names nothing that may be
     done."""
-    try:
-        chosen = find_json(text)["next"]
-    except (ValueError, KeyError, TypeError):
+    answer = find_object(text)
+    if answer is None or "next" not in answer:
         return None
+    chosen = answer["next"]
     if chosen is None:
         return len(ids)
     at = list(ids).index(chosen) if isinstance(chosen, int) and not isinstance(chosen, bool) and chosen in ids else -1

@@ -18,12 +18,10 @@ from orchestration_app.episodes import episodes
 from orchestration_app.episodes.judging import judge
 from orchestration_app.models import ANSWERED, Episode, EpisodeLearning, EpisodeMark, Step
 from training_app.engine.data import metrics, shares
-from training_app.engine.llm import BadKey, CallLimits, Client, LLMError
+from training_app.engine.llm import CallLimits, Client, FailuresInARow, LLMError
 
 #: From this mark on an answer counts as right.
 ENOUGH = 0.5
-#: Calls in a row without an answer after which the server counts as gone.
-FAILURES = 3
 #: The newest marks that an agreement reads.
 MOST = 5_000
 #: What a model's judgement counts while nobody compared it with people's, and at least.
@@ -57,21 +55,18 @@ def mark(
     by_people = Case(When(judge=Episode.Judge.PERSON, then=0), default=1, output_field=IntegerField())
     waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=own.values("episode"))
     cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
-    done = good = counted = failed = 0
+    done = good = counted = 0
+    failures = FailuresInARow()
     with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
         marker = judges.LanguageModelJudge(client, rubric, cache)
         for episode in chosen if chosen is not None else list(waiting.order_by(by_people, "-created_at")[:limit]):
             try:
                 score = marker.mark(episode.task, episode.answer)
-            except BadKey:
-                raise
-            except LLMError:
-                failed += 1
+            except LLMError as error:
                 marker.unmarked += 1
-                if failed >= FAILURES:
-                    raise
+                failures.add(error)
                 continue
-            failed = 0
+            failures.clear()
             if score is None:
                 continue
             digest = marker.key(episode.task, episode.answer)

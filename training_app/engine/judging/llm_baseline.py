@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
-from training_app.engine.llm import BadKey, CallLimits, Client, LLMError, Stopped, Suggestion, Usage
+from training_app.engine.llm import FAILURES, CallLimits, Client, FailuresInARow, LLMError, Suggestion, Usage
 from training_app.engine.measures import COMPARED_SHARES
 from training_app.engine.progress import ScorerProgress, no_progress
 
 THREADS = 4  # calls under way at once
 TRIES = 4  # of one call, with the client's waits between them
-FAILURES = 3  # calls in a row without any answer after which the server counts as gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,32 @@ class Asked:
         return spent / 1e6
 
 
+@contextmanager
+def _calls(
+    model: LanguageModel, agents: Sequence[Agent], min_agents: int, max_agents: int
+) -> Iterator[Callable[[str], Future[tuple[Suggestion, Usage, float]]]]:
+    """A function that begins to ask about a text: what is suggested, tokens, seconds. When the block ends, calls that have not begun
+    are dropped, and calls under way end without another try."""
+    over = threading.Event()
+    own = threading.local()
+
+    def suggest(text: str) -> tuple[Suggestion, Usage, float]:
+        if not hasattr(own, "client"):
+            limits = CallLimits(tries=TRIES, stop=over.is_set)
+            own.client = Client(model.base_url, model.model, model.api_key, limits=limits)
+            opened.callback(own.client.close)
+        began = time.perf_counter()
+        suggestions = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
+        return suggestions.items[0], suggestions.usage, time.perf_counter() - began
+
+    with ExitStack() as opened, ThreadPoolExecutor(THREADS, "llm") as pool:
+        try:
+            yield lambda text: pool.submit(suggest, text)
+        finally:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def ask(
     model: LanguageModel,
     agents: Sequence[Agent],
@@ -87,47 +112,26 @@ def ask(
     seconds = np.zeros(len(rows))
     unanswered: Counter[str] = Counter()
     usage = Usage()
-    over = threading.Event()
-    own = threading.local()
-
-    def call(text: str) -> tuple[Suggestion, Usage, float]:
-        if not hasattr(own, "client"):
-            limits = CallLimits(tries=TRIES, stop=over.is_set)
-            own.client = Client(model.base_url, model.model, model.api_key, limits=limits)
-            opened.callback(own.client.close)
-        began = time.perf_counter()
-        suggestions = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
-        return suggestions.items[0], suggestions.usage, time.perf_counter() - began
-
     began = time.perf_counter()
-    failures = 0
-    with ExitStack() as opened, ThreadPoolExecutor(THREADS, "llm") as pool:
-        calls = {pool.submit(call, texts[row]): i for i, row in enumerate(rows.tolist())}
-        try:
-            for done, future in enumerate(as_completed(calls), start=1):
-                i = calls[future]
-                try:
-                    suggestion, spent, seconds[i] = future.result()
-                except (BadKey, Stopped):
-                    raise
-                except LLMError as error:
-                    failures += 1
-                    if failures >= min(FAILURES, len(rows)):
-                        raise
-                    unanswered[str(error)] += 1
-                    seconds[i] = np.nan
+    failures = FailuresInARow(min(FAILURES, len(rows)))
+    with _calls(model, agents, min_agents, max_agents) as call:
+        calls = {call(texts[row]): i for i, row in enumerate(rows.tolist())}
+        for done, future in enumerate(as_completed(calls), start=1):
+            i = calls[future]
+            try:
+                suggestion, spent, seconds[i] = future.result()
+            except LLMError as error:
+                failures.add(error)
+                unanswered[str(error)] += 1
+                seconds[i] = np.nan
+            else:
+                failures.clear()
+                usage += spent
+                if suggestion.required is None:
+                    unanswered[suggestion.error] += 1
                 else:
-                    failures = 0
-                    usage += spent
-                    if suggestion.required is None:
-                        unanswered[suggestion.error] += 1
-                    else:
-                        selected[i, [place[a] for a in suggestion.required]] = True
-                progress(done, len(rows), f"asking {model.model}")
-        finally:
-            over.set()
-            for future in calls:
-                future.cancel()
+                    selected[i, [place[a] for a in suggestion.required]] = True
+            progress(done, len(rows), f"asking {model.model}")
     return Asked(model, rows, selected, seconds, unanswered, usage, time.perf_counter() - began)
 
 
