@@ -69,12 +69,7 @@ def launch(
     if problems := [one for each in hooks.run_problems(pool, kind) for one in each]:
         raise RunError(_("The pool is not ready. %(problems)s") % {"problems": " ".join(problems)})
     if snapshot is None:
-        try:
-            snapshot = snapshots.take(
-                pool, author=actor_of(author).user, include_llm=include_llm, least=least_rows(kind)
-            )
-        except snapshots.SnapshotError as error:
-            raise RunError(str(error)) from error
+        snapshot = _new_snapshot(pool, kind, author, include_llm)
     elif snapshot.pool_id != pool.pk:
         raise RunError(_("Snapshot %(snapshot)s belongs to another pool.") % {"snapshot": snapshot})
     else:
@@ -103,6 +98,13 @@ def launch(
         else:
             Run.objects.filter(pk=run.pk).update(delivered_at=Now())
     return run
+
+
+def _new_snapshot(pool: Pool, kind: str, author: Who, include_llm: bool | None) -> Snapshot:
+    try:
+        return snapshots.take(pool, author=actor_of(author).user, include_llm=include_llm, least=least_rows(kind))
+    except snapshots.SnapshotError as error:
+        raise RunError(str(error)) from error
 
 
 def least_rows(kind: str) -> dict[str, int]:

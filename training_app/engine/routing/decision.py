@@ -91,11 +91,7 @@ def decide(
     learning = learn_published if features else learn
     reported: dict[str, Any] = {}
     if config.pairs and config.shared_network and not features:
-        pairs = fit_pairs(training, config.seed)
-        if pairs is not None:
-            reported["pairs"] = {**pairs.gain, "kept": pairs.kept}
-        if pairs is not None and pairs.kept:
-            training = dataclasses.replace(training, pairs=pairs.weights, fold=pairs.fold)
+        training = _with_pairs(config, training, reported)
     log: list[dict[str, float]] = []
     judged: FloatArray | None = None
     policy: Policy | None = None
@@ -134,6 +130,15 @@ def decide(
         "threshold": fit_threshold(every, env.goal, counts),
     }
     return Decision(rules[report["rule"]], rules, log, best, report)
+
+
+def _with_pairs(config: Config, training: Queries, reported: dict[str, Any]) -> Queries:
+    """`training` with the weights of pairs of agents, if they help; `reported` gets how much."""
+    pairs = fit_pairs(training, config.seed)
+    if pairs is None:
+        return training
+    reported["pairs"] = {**pairs.gain, "kept": pairs.kept}
+    return dataclasses.replace(training, pairs=pairs.weights, fold=pairs.fold) if pairs.kept else training
 
 
 def _without_network(
