@@ -18,12 +18,16 @@ from training_app.engine.data.folders import MAX_KEY
 CODE_LETTERS = string.ascii_uppercase + string.digits
 
 
-class PoolError(Exception):
-    """A change of a pool or its agents that cannot be made; the message says why, `field` names the input at fault."""
+class FieldError(Exception):
+    """What cannot be kept; the message says why, `field` names the input at fault."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
         self.field = field
+
+
+class PoolError(FieldError):
+    """A change of a pool or its agents that cannot be made."""
 
 
 def free_code(name: str, used_codes: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents_app import audit, sealing
+from agents_app.checks import FieldError
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
 from orchestration_app.models import Executor, ExecutorCheck
@@ -49,12 +50,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
-class ExecutorError(ValueError):
-    """An executor that cannot be kept; the message says why, `field` names the input at fault."""
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+class ExecutorError(FieldError, ValueError):
+    """An executor that cannot be kept."""
 
 
 def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, actor: audit.Who) -> Executor:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, sealing
+from agents_app.checks import FieldError
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
 from orchestration_app import catalog
@@ -29,12 +30,8 @@ LARGEST = 1e9
 EXPLORED = 0.02
 
 
-class BackendError(ValueError):
-    """What cannot be kept; the message says why, `field` names the input at fault."""
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+class BackendError(FieldError, ValueError):
+    """A provider or a backend that cannot be kept."""
 
 
 def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | None = None, actor: audit.Who) -> Provider:

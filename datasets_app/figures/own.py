@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.labels import queue
+from datasets_app.labels.disagreement import jaccard
 from datasets_app.models import Assignment, Label
 
 #: The latest labels that agreement is measured on.
@@ -52,11 +53,7 @@ def pace(pool: Pool, person: User) -> Pace:
     for query, required in others.exclude(author=person).values_list("query", "required"):
         by_query[query].append(frozenset(required))
     shares = [
-        sum(_jaccard(own[query], answer) for answer in answers) / len(answers) for query, answers in by_query.items()
+        sum(jaccard(own[query], answer) for answer in answers) / len(answers) for query, answers in by_query.items()
     ]
     agreement = sum(shares) / len(shares) if shares else None
     return Pace(queue.done_today(pool, person), week, agreement, len(shares))
-
-
-def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    return len(one & other) / len(one | other) if one | other else 1.0

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.checks import FieldError
 from agents_app.models import Agent, Pool
 from datasets_app.labels import gold
 from datasets_app.models import Label, Query, inserting
@@ -20,12 +21,8 @@ from datasets_app.models import Label, Query, inserting
 BATCH = 1_000
 
 
-class LabelError(ValueError):
-    """A label that cannot be recorded; the message says what is wrong with it and `field` names the argument."""
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+class LabelError(FieldError, ValueError):
+    """A label that cannot be recorded; `field` names the argument."""
 
 
 #: Characters of a note that somebody leaves with their label.

@@ -6,6 +6,7 @@ from django.core.cache import caches
 
 from agents_app.models import Pool
 from datasets_app.labels import suggestions
+from datasets_app.labels.disagreement import jaccard
 from datasets_app.models import Label, Suggestion
 
 #: The latest labels by people that are looked at, and for how long what was found is kept.
@@ -66,9 +67,5 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
     for source, query, theirs, asked in offered:
         ours, truth = answers[query]
         if both := truth & asked:
-            measured[source].append(_jaccard(ours & both, theirs & both))
+            measured[source].append(jaccard(ours & both, theirs & both))
     return {source: (sum(each) / len(each), len(each)) for source, each in measured.items()}
-
-
-def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    return len(one & other) / len(one | other) if one | other else 1.0
