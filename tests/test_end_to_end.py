@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import httpx
 import pytest
 
 from tests import migrated
+from tests.on_postgresql import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
@@ -54,12 +54,6 @@ def write_folder(folder: Path) -> None:
 
 def write_lines(path: Path, rows: list[dict]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

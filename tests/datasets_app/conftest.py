@@ -4,11 +4,14 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.test import Client
 
+from agents_app import pools
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
+from tests.datasets_app.files import messy
 
 NAMES = ("Billing", "Account", "Technical", "Shipping")
 
@@ -98,3 +101,19 @@ def choose() -> Callable[..., Choice]:
         return Choice(frozenset(required), none, unsure, frozenset(range(4)))
 
     return make
+
+
+@pytest.fixture
+def clinic(db: None) -> Pool:
+    """The pool that messy files are about."""
+    pool = pools.create_pool("Clinic", "clinic")
+    for name in messy.AGENTS:
+        pools.add_agent(pool, name)
+    return pool
+
+
+@pytest.fixture
+def reviewer(client: Client, person: Callable[..., User]) -> Client:
+    """A browser that a reviewer has signed in to."""
+    client.force_login(person("rita", "reviewer"))
+    return client

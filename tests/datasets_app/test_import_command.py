@@ -5,20 +5,11 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.models import Gold, Import, LabelValue, Query
 from tests.datasets_app.files import messy
 
 ROWS = [(f"query {n}", "Labs" if n % 2 else "Billing") for n in range(10)]
-
-
-@pytest.fixture
-def clinic(db: None) -> Pool:
-    pool = pools.create_pool("Clinic", "clinic")
-    for name in messy.AGENTS:
-        pools.add_agent(pool, name)
-    return pool
 
 
 @pytest.fixture

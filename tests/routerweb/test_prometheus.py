@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from tests import orchestration
+from tests.on_postgresql import free_port
 from tests.routerweb.test_metrics import OPS
 from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 from training_app.answering import meters
@@ -69,12 +69,6 @@ class Prometheus:
         while (found := self.value(expression)) != wanted and time.monotonic() < until:
             time.sleep(0.3)
         return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

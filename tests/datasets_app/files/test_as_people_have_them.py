@@ -4,12 +4,11 @@ import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import openpyxl
 import pytest
-from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
@@ -195,12 +194,6 @@ def test_other_columns_stay_with_the_query_unless_told_otherwise() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- on the pages
-
-
-@pytest.fixture
-def reviewer(client: Client, person: Callable[..., User]) -> Client:
-    client.force_login(person("rita", "reviewer"))
-    return client
 
 
 @pytest.fixture

@@ -4,16 +4,12 @@ import re
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from agents_app import pools
 from datasets_app.figures import progress
 from datasets_app.labels import labels, queue, reask
 from datasets_app.models import Draft, Gold, Label, QueueItem
-
-
-def url(name, pool, *args):
-    return reverse(name, args=[pool.slug, *args])
+from tests.datasets_app.addresses import url
 
 
 @pytest.fixture

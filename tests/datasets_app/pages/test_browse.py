@@ -6,19 +6,15 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from agents_app.models import AuditEntry
 from datasets_app.labels import bulk, labels, queue, sending
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 from datasets_app.pages import browse
 from tests import page_cost
+from tests.datasets_app.addresses import url
 
 pytestmark = pytest.mark.both_databases
-
-
-def url(name, pool, *args):
-    return reverse(name, args=[pool.slug, *args])
 
 
 @pytest.fixture

@@ -33,14 +33,6 @@ def no_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def clinic(db: None) -> Pool:
-    pool = pools.create_pool("Clinic", "clinic")
-    for name in messy.AGENTS:
-        pools.add_agent(pool, name)
-    return pool
-
-
-@pytest.fixture
 def ops(client: Client, clinic: Pool, person: Callable[..., User]) -> Client:
     client.force_login(person("olga", "ops"))
     return client

@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from datasets_app.labels import labels, queue, suggestions
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
+from tests.datasets_app.addresses import url
 
 JSON = {"HTTP_ACCEPT": "application/json"}
 
@@ -20,10 +20,6 @@ def client(ana):
     client = Client()
     client.force_login(ana)
     return client
-
-
-def url(name, pool, *args):
-    return reverse(name, args=[pool.slug, *args])
 
 
 def item_of(pool, person):

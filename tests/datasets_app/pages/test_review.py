@@ -12,14 +12,11 @@ from datasets_app.figures.agreement import alpha, alpha_of_agent, alpha_of_sets
 from datasets_app.labels import adjudication, disagreement, labels, queue
 from datasets_app.models import Gold, Label, PrelabelJob, Query, QueueItem, QueueSettings
 from datasets_app.prelabeling import prompts
+from tests.datasets_app.addresses import url
 from tests.llm_server import Server
 from training_app.engine import llm
 
 EVERY = range(4)
-
-
-def url(name, pool, *args):
-    return reverse(name, args=[pool.slug, *args])
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ
 
@@ -14,10 +13,7 @@ from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
-
-
-def url(name, pool, *args):
-    return reverse(name, args=[pool.slug, *args])
+from tests.datasets_app.addresses import url
 
 
 @pytest.fixture

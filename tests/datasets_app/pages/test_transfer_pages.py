@@ -25,12 +25,6 @@ ALL = [0, 1, 2, 3]
 
 
 @pytest.fixture
-def reviewer(client: Client, person: Callable[..., User]) -> Client:
-    client.force_login(person("rita", "reviewer"))
-    return client
-
-
-@pytest.fixture
 def queued_jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     monkeypatch.setattr(jobs, "send", lambda kind, key: found.append((kind.name, key)))

@@ -8,6 +8,7 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import Agent
+from tests.training_app.api import errors
 from tests.training_app.served import Application, ScriptedRouter, application
 from training_app.answering import decisions
 from training_app.models import Decision
@@ -16,14 +17,10 @@ pytestmark = pytest.mark.django_db
 
 
 def error(response, status: int, code: str) -> dict:
-    """The error of a response, checked to be the one form that every error has."""
-    assert response.status_code == status, response.content
-    assert response["Content-Type"] == "application/json"
-    body = response.json()
-    assert set(body) == {"error"}
-    assert body["error"]["code"] == code
-    assert body["error"]["message"].endswith(".")
-    return body["error"]
+    """The error of a response, whose message is a sentence."""
+    answer = errors.error(response, status, code)
+    assert answer["message"].endswith(".")
+    return answer
 
 
 def test_works(app, model):

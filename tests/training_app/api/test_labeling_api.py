@@ -12,16 +12,11 @@ from agents_app.models import AuditEntry
 from datasets_app.labels import labels, queue
 from datasets_app.models import Assignment, Draft, Label
 from tests.datasets_app.conftest import add_query, ana, dataset, person, plain, pool, queries  # noqa: F401
+from tests.training_app.api.errors import error
 from tests.training_app.served import Application
 from training_app.answering import serving
 
 ASKED = [0, 1, 2, 3]
-
-
-def error(answer, status: int, code: str) -> dict:
-    assert answer.status_code == status, answer.content
-    assert answer.json()["error"]["code"] == code
-    return answer.json()["error"]
 
 
 def item_of(answer) -> dict:

@@ -10,6 +10,7 @@ from django.test import Client
 from agents_app import pools
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
+from tests.training_app.api.errors import error
 from tests.training_app.served import Application, application
 from tests.training_app.words import PERFECT, WEAK, card
 from training_app.api.schema import document
@@ -23,12 +24,6 @@ Make = Callable[..., RouterModel]
 @pytest.fixture
 def app(labeled: Pool) -> Application:
     return application(labeled, scopes=("ops",))
-
-
-def error(answer, status: int, code: str) -> dict:
-    assert answer.status_code == status, answer.content
-    assert answer.json()["error"]["code"] == code
-    return answer.json()["error"]
 
 
 def keys_of(schema: str) -> set[str]:
