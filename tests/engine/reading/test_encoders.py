@@ -17,7 +17,9 @@ from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.progress import no_progress
 from training_app.engine.reading import encoders
-from training_app.engine.reading.encoders import drawn_platt, faded, fit_encoder, hold_out, served, stack
+from training_app.engine.reading.encoders import fit_encoder, served, stack
+from training_app.engine.reading.held_out import faded, hold_out
+from training_app.engine.reading.stacking import drawn_platt
 from training_app.engine.reading.tidying.perturbations import slip
 from training_app.engine.routing.router import Router
 

@@ -9,9 +9,10 @@ import torch
 
 from training_app.engine.config import Config
 from training_app.engine.data.metrics import jaccard
-from training_app.engine.routing.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
+from training_app.engine.routing.ddqn import Queries, Values, _prefixes, double_dqn_targets, learn
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
+from training_app.engine.routing.networks import SharedNetwork
 from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
 
 pytestmark = pytest.mark.computes_long

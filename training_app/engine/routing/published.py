@@ -26,15 +26,13 @@ from training_app.engine.config import Config
 from training_app.engine.routing.ddqn import (
     Queries,
     Tick,
-    exported,
     follow,
     measured,
-    perceptron,
     restore,
     saved_state,
-    through,
 )
 from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.networks import exported, perceptron, through
 from training_app.engine.routing.policy import PlainPolicy
 
 
