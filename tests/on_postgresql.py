@@ -123,7 +123,7 @@ def _await_port(port: int, process: subprocess.Popen, log: Path) -> None:
     raise RuntimeError(f"PostgreSQL did not answer within 30 seconds:\n{log.read_text()}")
 
 
-def _make_template(url: str) -> None:
+def make_template(url: str) -> None:
     """Make the database "migrated", with all migrations applied: from a dump of it where one of today's tables is kept."""
     dump, read = binary("pg_dump"), binary("psql")
     if not dump or not read:
@@ -150,7 +150,7 @@ def _make_template(url: str) -> None:
 def main(arguments: list[str]) -> int:
     try:
         with server() as url:
-            _make_template(url)
+            make_template(url)
             environment = {**os.environ, "DATABASE_URL": url, "MIGRATED_DATABASE": "migrated"}
             # In these the database plays no part: they need not even be imported, with torch.
             without = [

@@ -585,7 +585,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Under its own name, or the functions would be registered twice.
-    from tests.chaos import episodes_work, work
+    from tests.chaos import alerts_work, episodes_work, work
 
-    assert episodes_work.CALLS is work.CALLS
+    assert episodes_work.CALLS is alerts_work.CALLS is work.CALLS
     work.main()

@@ -5,25 +5,21 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import yaml
 
 from tests import orchestration
-from tests.on_postgresql import free_port
+from tests.prometheus_server import PLACE, Prometheus, reading
 from tests.routerweb.test_metrics import OPS
 from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 from training_app.answering import meters
 
 pytestmark = [pytest.mark.at_length, pytest.mark.process, pytest.mark.any_database]
-PLACE = Path(__file__).parents[2] / "monitoring"
 DASHBOARD = json.loads((PLACE / "grafana.json").read_text("utf-8"))
 #: What Grafana puts in the place of its variables.
 VARIABLES = {"$pool": "support|other", "$__rate_interval": "1m", "$__range": "5m"}
@@ -46,78 +42,29 @@ Episode.objects.create(pool=Pool.objects.get(), policy="one_shot", task="where i
 
 
 @dataclass
-class Prometheus:
-    """A server that has scraped ours, at `address`."""
+class Watched(Prometheus):
+    """A Prometheus and the server that it reads."""
 
-    address: str
     server: Server
-
-    def get(self, path: str, **parameters: str) -> Any:
-        answer = httpx.get(f"{self.address}/api/v1/{path}", params=parameters, timeout=30)
-        assert answer.status_code == 200, f"{parameters}: {answer.text}"
-        assert answer.json()["status"] == "success"
-        return answer.json()["data"]
-
-    def value(self, expression: str) -> float:
-        """The one value of an expression; 0 where there is none."""
-        result = self.get("query", query=expression)["result"]
-        assert len(result) <= 1, result
-        return float(result[0]["value"][1]) if result else 0.0
-
-    def await_value(self, expression: str, wanted: float) -> float:
-        until = time.monotonic() + 60
-        while (found := self.value(expression)) != wanted and time.monotonic() < until:
-            time.sleep(0.3)
-        return found
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str]) -> Iterator[Prometheus]:  # noqa: F811
-    command = shutil.which("prometheus")
-    if command is None:
-        if os.environ.get("REQUIRE_PROMETHEUS") == "1":
-            pytest.fail("Prometheus is not installed, and REQUIRE_PROMETHEUS=1.")
-        pytest.skip("Prometheus is not installed.")
+def prometheus(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str]) -> Iterator[Watched]:  # noqa: F811
     folder = Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("prometheus") / "installation"))
     key = python(folder, "-c", OPS)
     python(folder, "-c", ROWS)
     if orchestration.INSTALLED:
         python(folder, "-c", EPISODES)
     server = Server(folder, prepared[1], METRICS="1", WEB_WORKERS="2")
-    place = folder / "monitoring"
-    shutil.copytree(PLACE, place)
-    (place / "key").write_text(key)
-    ours = (place / "prometheus.yml").read_text()
-    assert "127.0.0.1:8000" in ours
-    changed = ours.replace("127.0.0.1:8000", server.address.removeprefix("http://")).replace(
-        "_interval: 15s", "_interval: 1s"
-    )
-    (place / "prometheus.yml").write_text(changed)
-    port = free_port()
-    with (folder / "prometheus.log").open("w") as log:
-        process = subprocess.Popen(
-            [command, "--config.file=prometheus.yml", f"--storage.tsdb.path={folder / 'tsdb'}",
-             f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
-            cwd=place, stdout=log, stderr=log,
-        )  # fmt: skip
-    found = Prometheus(f"http://127.0.0.1:{port}", server)
     try:
-        for _ in range(300):
-            try:
-                if httpx.get(f"{found.address}/-/ready", timeout=5).status_code == 200:
-                    break
-            except httpx.TransportError:
-                assert process.poll() is None, (folder / "prometheus.log").read_text()
-            time.sleep(0.1)
-        yield found
+        with reading(server.address, key, folder) as started:
+            yield Watched(started.address, server)
     finally:
-        process.terminate()
-        process.wait(30)
         os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait(10)
 
 
-def test_it_reads_what_both_processes_have_answered(prometheus: Prometheus) -> None:
+def test_it_reads_what_both_processes_have_answered(prometheus: Watched) -> None:
     told = [prometheus.server.route(("billing", "shipping", "refund the invoice")[n % 3]) for n in range(30)]
     assert prometheus.await_value("sum(routerweb_decisions_total)", 30) == 30
     assert prometheus.value('up{job="routerweb"}') == 1
@@ -132,7 +79,7 @@ def test_it_reads_what_both_processes_have_answered(prometheus: Prometheus) -> N
     assert 0 < prometheus.value("histogram_quantile(0.99, sum by (le) (routerweb_route_seconds_bucket))") <= 1
 
 
-def test_what_it_knows_of_a_metric_is_what_the_reference_says(prometheus: Prometheus) -> None:
+def test_what_it_knows_of_a_metric_is_what_the_reference_says(prometheus: Watched) -> None:
     prometheus.server.route("billing")
     prometheus.await_value("count(routerweb_decisions_waiting)", 1)
     found = prometheus.get("metadata")
@@ -149,7 +96,7 @@ def test_what_it_knows_of_a_metric_is_what_the_reference_says(prometheus: Promet
             assert labels.keys() - {"__name__", "job", "instance"} == set(meter.labels)
 
 
-def test_it_evaluates_every_rule(prometheus: Prometheus) -> None:
+def test_it_evaluates_every_rule(prometheus: Watched) -> None:
     rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
     ours = yaml.safe_load((PLACE / "alerts.yml").read_text())["groups"][0]["rules"]
     assert [rule["name"] for rule in rules] == [rule["alert"] for rule in ours]
@@ -164,7 +111,7 @@ def test_it_evaluates_every_rule(prometheus: Prometheus) -> None:
 
 
 @pytest.mark.parametrize("expression", [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]])
-def test_it_answers_what_the_dashboard_asks(expression: str, prometheus: Prometheus) -> None:
+def test_it_answers_what_the_dashboard_asks(expression: str, prometheus: Watched) -> None:
     for variable, value in VARIABLES.items():
         expression = expression.replace(variable, value)
     assert "$" not in expression
@@ -179,7 +126,7 @@ def test_it_answers_what_the_dashboard_asks(expression: str, prometheus: Prometh
     assert named - seen <= {"routerweb_abstentions_total", "routerweb_runs"}
 
 
-def test_the_variables_of_the_dashboard_find_the_pools(prometheus: Prometheus) -> None:
+def test_the_variables_of_the_dashboard_find_the_pools(prometheus: Watched) -> None:
     (asked,) = [one["query"] for one in DASHBOARD["templating"]["list"] if one["name"] == "pool"]
     metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", asked).groups()  # type: ignore[union-attr]
     prometheus.await_value(f"count({metric}) > bool 0", 1)
