@@ -22,6 +22,7 @@ from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labels import labeling, queue
+from datasets_app.labels.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages import narrowed
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
@@ -62,8 +63,7 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
             return redirect(narrowed.address(pool, narrow) if narrow else address(pool, agent))
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
     lease = queue.held(pool, labeler, agent, narrow)
-    waits = queue.waiting_for(pool, labeler, narrow) if narrow else progress.left(pool, labeler, agent).yours
-    if lease is None and waits:
+    if lease is None and _waits(pool, labeler, agent, narrow):
         return opening(request, _("Label"))
     if lease is None:
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
@@ -273,6 +273,11 @@ def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
 
 
 # ------------------------------------------------------------------------------------------------------ what is drawn
+
+
+def _waits(pool: Pool, labeler: User, agent: Agent | None, narrow: Narrowing) -> bool:
+    """Whether something that this person wants waits for them."""
+    return bool(queue.waiting_for(pool, labeler, narrow) if narrow else progress.left(pool, labeler, agent).yours)
 
 
 def _left_out(count: int) -> str:

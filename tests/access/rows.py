@@ -128,6 +128,8 @@ PAGES: dict[str, Row] = {
     **{P + f"label/<int:query_id>/{what}/": Row(LABELERS, "POST") for what in ("draft", "submit", "skip")},
     P + "label/<int:query_id>/history/": Row(EVERYBODY),
     P + "label/<int:query_id>/words/": Row(LABELERS),
+    P + "label/<int:query_id>/similar/": Row(LABELERS, "GET POST"),
+    P + "label/narrow/": Row(LABELERS, "POST"),
     P + "label/agent/<int:number>/<int:query_id>/words/": Row(LABELERS),
     P + "label/agent/<int:number>/": Row(LABELERS, "GET POST"),
     P + "label/agent/<int:number>/next/": Row(LABELERS, "POST"),

@@ -63,10 +63,21 @@ def test_where_it_is_of_no_use_the_routers_set_decides(
     assert called() == [2, 1, None]  # cheapest first
 
 
-def test_where_nobody_decides_otherwise_the_episode_says_why_it_failed(
+def test_where_no_router_was_promoted_the_descriptions_decide(
+    server: llm_server.Server, says: None, crew: Pool, app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "LLM_TRIES", 1)
+    server.refuse_key = True
+    answer = app.post("/api/orchestrate/", TASK).json()
+    assert (answer["status"], answer["policy"]) == ("done", "llm big")
+    assert called()[0] == 2, "the checker is named"
+
+
+def test_where_nobody_else_decides_the_episode_says_why_it_failed(
     server: llm_server.Server, says: None, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policies, "LLM_TRIES", 1)
+    monkeypatch.setattr(policies, "_one_shot", lambda pool: None)
     server.refuse_key = True
     answer = app.post("/api/orchestrate/", TASK).json()
     assert (answer["status"], answer["steps"]) == ("failed", 0)
@@ -77,7 +88,7 @@ def test_where_nobody_decides_otherwise_the_episode_says_why_it_failed(
 def test_a_trained_orchestrator_comes_first_and_a_single_step_asks_no_model(
     server: llm_server.Server, says: None, conducted: Callable[..., Any], app: Application
 ) -> None:
-    assert app.post("/api/orchestrate/next/", TASK).status_code == 503
+    assert app.post("/api/orchestrate/next/", TASK).status_code == 200
     conducted(0)
     assert app.post("/api/orchestrate/", TASK).json()["policy"] != "llm big"
     assert not server.bodies
@@ -87,5 +98,5 @@ def test_without_the_setting_it_is_never_asked(
     server: llm_server.Server, says: None, app: Application, settings: Any
 ) -> None:
     settings.LLM_ORCHESTRATES = ("other",)
-    assert app.post("/api/orchestrate/", TASK).status_code == 503
+    assert app.post("/api/orchestrate/", TASK).json()["policy"] == policies.ONE_SHOT
     assert not server.bodies
