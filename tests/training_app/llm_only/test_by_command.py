@@ -55,7 +55,7 @@ def test_an_llm_alone_leads_to_a_router_that_answers(walked: Pool, capsys: pytes
     assert found.judge == "Judged by an LLM's labels."
     assert headlines.with_headlines([model])[0].judged_by == "llm"  # type: ignore[attr-defined]
     secret = keys.create_key("ops", [walked], [ApiKey.Scope.OPS])[1]
-    serving.refresh()  # a process learns of a new key within a second
+    serving.forget()  # as a process that has served nothing yet
     answer = Client().get("/api/models/?pool=desk", headers={"Authorization": f"Bearer {secret}"})
     assert answer.json()["models"][0]["judged_by"] == "llm"
 
