@@ -84,6 +84,7 @@ def test_the_tables_are_whole_and_dated() -> None:
     assert re.search(r"\d\d \w+ 20\d\d, seed \d+: [\d,]+ draws", text)
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("row", figures.ROWS, ids=lambda row: row.name)
 def test_a_row_can_be_drawn_and_mostly_holds(row: figures.Row) -> None:
     rng = np.random.default_rng(0)
@@ -92,6 +93,7 @@ def test_a_row_can_be_drawn_and_mostly_holds(row: figures.Row) -> None:
     assert np.mean(held) > 0.8
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("n", [10, 20, 25, 28, 30, 32, 35, 75, 200])
 def test_no_model_worse_by_the_margin_passes_the_gate_more_often_than_it_says(n: int) -> None:
     """Exactly, over all numbers of queries won and lost. At 25 to 35 queries it was 2.8 %."""

@@ -57,6 +57,7 @@ def router(trained: list[Progress]) -> Router:
 
 
 class TestRun:
+    @pytest.mark.at_length
     def test_progress_passes_through_every_phase_in_order(self, trained: list[Progress]) -> None:
         phases = list(dict.fromkeys(p.phase for p in trained))
         assert phases == list(PHASES)

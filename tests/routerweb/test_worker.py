@@ -85,6 +85,7 @@ def test_no_client_that_keeps_its_connection_loses_a_request(server: Server) -> 
     assert server.process.wait(30) == 0
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 def test_a_request_that_is_being_answered_is_answered_to_its_end(server: Server) -> None:
     texts = ["the parcel is late " * 200] * 60

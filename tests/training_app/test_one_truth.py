@@ -237,6 +237,7 @@ def test_of_a_live_pool_every_place_says_the_same(scripted: Callable, pool: Pool
     assert len(said.places) >= 10
 
 
+@pytest.mark.at_length
 def test_of_two_equal_models_none_is_better(scripted: Callable, pool: Pool) -> None:
     said = walk(pool, scripted(72, (WEAK, 67), (OTHERWISE_WEAK, 67)))
     assert (said.shares, said.verdicts) == ({67}, {"too close to tell"})

@@ -136,6 +136,7 @@ def test_a_folder_without_a_configuration(tmp_path: Path) -> None:
 
 
 # The heartbeat of a training has a connection of its own.
+@pytest.mark.at_length
 @pytest.mark.django_db(transaction=True)
 def test_train_takes_its_configuration_for_the_published_recipe(
     folder: Path, capsys: pytest.CaptureFixture[str]

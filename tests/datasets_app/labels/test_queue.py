@@ -193,6 +193,7 @@ def test_the_evaluation_sample_is_drawn_at_random_whatever_the_order(pool, plain
     assert any(lease.item.query_id not in oldest for lease in line)
 
 
+@pytest.mark.at_length
 def test_the_evaluation_sample_is_as_hard_as_the_pool(pool, plain, add_query, person):
     """By uncertainty the hard fifth comes first; what is marked for evaluation holds no more of it than the pool does."""
     made = [add_query(f"text {n}") for n in range(400)]
@@ -287,6 +288,7 @@ def check_every_item_has_its_two_labels(items: int) -> None:
     assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
 
 
+@pytest.mark.at_length
 def test_people_in_threads_of_one_process_overlap_two(transactional_db):
     """Every item gets exactly two labels, of two different people, whoever skips, dawdles or sends a submit twice."""
     pool, people = busy(8, 40)

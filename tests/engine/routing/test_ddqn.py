@@ -87,6 +87,7 @@ def test_unshaped_modes_learn_when_to_stop(mode: str) -> None:
     assert solved(last.policy, env, known(200, 3, 2)) > (0.9 if mode != "stochastic" else 0.5)
 
 
+@pytest.mark.at_length
 def test_above_32_agents_successors_are_sampled() -> None:
     env = RoutingEnv(36)
     config = Config.from_mapping({**QUICK, "batch_size": 8, "hidden_layers": (16, 16)})

@@ -170,7 +170,9 @@ def test_bayes_rule_reads_log_odds_that_are_too_sure_as_what_they_mean() -> None
     assert rule.shift == pytest.approx(-1 / 3, abs=0.1)
 
 
-@pytest.mark.parametrize("rule", ["bayes", "ddqn", pytest.param("threshold", marks=pytest.mark.at_length)])
+@pytest.mark.parametrize(
+    "rule", ["bayes", *(pytest.param(one, marks=pytest.mark.at_length) for one in ("ddqn", "threshold"))]
+)
 def test_the_rule_that_the_settings_name_answers(rule: str) -> None:
     settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 40, "val_eval_freq": 20, "goal": "exact"}
     config = Config.from_mapping({**settings, "decision": rule, "baselines": True})

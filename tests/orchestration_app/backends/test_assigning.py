@@ -158,6 +158,7 @@ def test_another_agents_backend_is_refused(app: Application, rows: SimpleNamespa
     assert not Outcome.objects.exists()
 
 
+@pytest.mark.at_length
 def test_reported_successes_move_the_choice(app: Application, rows: SimpleNamespace) -> None:
     for _ in range(40):
         decision = routed(app, preference="best")["decision_id"]

@@ -40,6 +40,7 @@ class Process:
         return True
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("limit", [(60.0, 0.0, 0.0), (0.0, 12_000.0, 0.0), (3.0, 0.0, 0.0), (100.0, 5_000.0, 0.0)])
 def test_no_minute_holds_more_than_the_limit_and_equals_share_it(limit: windows.Three) -> None:
     state: dict = {}

@@ -66,6 +66,7 @@ def test_processes_share_one_minute(app, clock):
     assert (first.left[1], second.left[1]) == (25.0, 25.0)
 
 
+@pytest.mark.at_length
 def test_what_processes_use_together_stays_within_the_minute(app, clock):
     """Three processes that spend all they are given for two minutes: never more than the minute and what came back since."""
     key, spent = app.key.pk, 0.0

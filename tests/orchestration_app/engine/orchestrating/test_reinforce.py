@@ -26,6 +26,7 @@ def greedy(environment: Environment, network: Network) -> dict[str, float]:
     return measured(environment, walk(environment, by_network(network, None), range(len(environment)), keep=False))
 
 
+@pytest.mark.at_length
 def test_the_identity_environment_is_solved() -> None:
     environment = identity()
     found = greedy(environment, learnt(environment, LearnSettings(episodes=48, updates=150, learning_rate=0.02)))
