@@ -103,7 +103,7 @@ class Demo:
             sys.stderr.write(f"The demo could not be set up:\n{Path(self.log).read_text('utf-8', 'replace')}\n")
         else:
             print(
-                "  The first router answers now. A better one is being trained and takes over by itself: see Home.\n",
+                "  The first router answers now. A fuller one is being trained; it takes over if it passes the gate: see Home.\n",
                 flush=True,
             )
 
