@@ -76,6 +76,7 @@ KIND = Kind(
         "ddqn": _("its own scores, the Double DQN"),
     },
     classifiers=("logreg", "svm"),
+    rules=("threshold", "bayes", "ddqn"),
     beside="training_app.engine.judging.paired",
     answers=True,
     traffic=DecisionTraffic(),

@@ -1,17 +1,16 @@
 """The gate: what a model must show before it answers requests, and the one way to promote it.
 
 A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
-than the active model. Beating means that the lower bound of the paired difference lies above 0; no worse means that it
-lies above -PROMOTION_MARGIN. What is compared is what the run's goal asks for (`engine/judging/standard.py`), else the measure of the
-model's kind: Jaccard, for a set router. Where the goal has a limit, the model must not miss it for sure, and who does miss it is
-no rival. The bound
-counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
-most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie below the 95 % interval that is shown: where
-it does, a finding names it. Where the test split is small, constant set and baseline are judged by
-cross-validation over all labeled queries; the active model, which has learnt from some of them, on test queries only. Of
-several models measured on the same test queries the best looks better than it is: "better" is said at the level that
-their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says
-why.
+than the active model. Training has chosen on validation among the rules over the candidate's own scores, and these are nearly level:
+one of them speaks against the candidate only where it is surely better. Beating means that the lower bound of the paired difference
+lies above 0; no worse means that it lies above -PROMOTION_MARGIN. What is compared is what the run's goal asks for
+(`engine/judging/standard.py`), else the measure of the model's kind: Jaccard, for a set router. Where the goal has a limit, the model
+must not miss it for sure, and who does miss it is no rival. The bound counts what the unseen may still cost, so that on few queries a
+model which is truly worse by the margin passes in at most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie
+below the 95 % interval that is shown: where it does, a finding names it. Where the test split is small, constant set and baseline are
+judged by cross-validation over all labeled queries; the active model, which has learnt from some of them, on test queries only. Of
+several models measured on the same test queries the best looks better than it is: "better" is said at the level that their number
+leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says why.
 
 Every model, the first one too, is held to the pool's must-pass cases. A roll-back is held to nothing else: it goes back to what
 passed before.
@@ -103,7 +102,13 @@ def judge(model: RouterModel, *, max_queries: int | None = None) -> Verdict:
     the two artifacts cannot be used.
     """
     active = registry.active(model.pool, model.kind)
-    findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
+    findings = [
+        _on_test(model),
+        *_keeps_limit(model),
+        _beats_constant(model),
+        _holds_baseline(model),
+        *_holds_rule(model),
+    ]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, max_queries))
     findings += [*_flips(model, active), *_on_outcomes(model), *_passes_cases(model)]
@@ -300,7 +305,7 @@ def _beats_constant(model: RouterModel) -> Finding:
 def _holds_baseline(model: RouterModel) -> Finding:
     card, kind = model.card, kinds.of(model.kind)
     _measure, measured = scorecards.measure_of(model)
-    name = scorecards.best_baseline(model)
+    name = scorecards.best_baseline(model, without=kind.rules)
     if not name and card.beside and scorecards.standard_of(model).limited:
         return Finding("baseline", True, _("No baseline keeps the limit of the goal."))
     difference = _lead(model, name)
@@ -309,6 +314,22 @@ def _holds_baseline(model: RouterModel) -> Finding:
     whom = _("the strongest baseline, %(name)s") % {"name": kind.baseline(name)}
     finding = _no_worse("baseline", whom, measured, difference, card.checked, tried(model))
     return replace(finding, detail=finding.detail + scorecards.by_folds(card))
+
+
+def _holds_rule(model: RouterModel) -> list[Finding]:
+    """Whether no other rule over its own scores is surely better than the one that answers; nothing where none was measured."""
+    kind, card = kinds.of(model.kind), model.card
+    _measure, measured = scorecards.measure_of(model)
+    name = scorecards.best_baseline(model, without=card.beside.keys() - set(kind.rules))
+    difference = _lead(model, name) if name else None
+    if difference is None:
+        return []
+    shown = {**difference.words(), "name": kind.baseline(name), "measured": measured}
+    detail = _("Beside %(name)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
+    detail = scorecards.minus(detail) + scorecards.by_folds(card)
+    if difference.high < 0:
+        return [Finding("rule", False, _("Another rule is surely better: %(name)s.") % shown, detail)]
+    return [Finding("rule", True, _("No other rule over its own scores is surely better."), detail)]
 
 
 def _said(plain: str, whom: str, queries: int) -> str:

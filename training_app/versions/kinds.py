@@ -91,10 +91,11 @@ class Kind:
 
     *Measuring*: the gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better;
     `measured` is its name in the middle of a sentence. A version must beat `constant`, the baseline that knows nothing of the
-    query. `classifiers` are the baselines whose lead is reported. `beside` names the module of the engine whose `beside(ours,
-    theirs, agents, examples)` measures two loaded versions on the same test queries: (queries, figures by measure, each
-    {"ours", "theirs", "difference"}). Without one, two versions are compared by their scorecards, as if each had been measured
-    on queries of its own.
+    query. `classifiers` are the baselines whose lead is reported, `rules` those that decide otherwise over the version's own scores:
+    training chooses among them on validation, so one that is level with it is no reason against the version. `beside` names the
+    module of the engine whose `beside(ours, theirs, agents, examples)` measures two loaded versions on the same test queries:
+    (queries, figures by measure, each {"ours", "theirs", "difference"}). Without one, two versions are compared by their scorecards,
+    as if each had been measured on queries of its own.
 
     *Showing*: `listed` are the figures, with their names, that lists show where their columns are of another kind. `baselines` has the
     names of the baselines on a page. `effect` says what a promotion does.
@@ -117,6 +118,7 @@ class Kind:
     constant: str = "constant"
     baselines: Mapping[str, Promise] = field(default_factory=dict)
     classifiers: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     beside: str = ""
     answers: bool = False
     traffic: Traffic | None = None

@@ -1,7 +1,7 @@
 """A model's scorecard in the words and rows of a page. What the engine measured is `RouterModel.card`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil, log1p
 from typing import Any
 
@@ -86,11 +86,12 @@ def lead_of(standard: Standard, difference: Interval | None) -> Interval | None:
     return Interval(-difference.mean, -difference.high, -difference.low, -difference.high)
 
 
-def best_baseline(model: RouterModel) -> str:
-    """The strongest baseline on the checked queries, by the goal of the model; "" without any that keeps the goal's limit. The rule
-    that answers is none."""
+def best_baseline(model: RouterModel, without: Collection[str] = ()) -> str:
+    """The strongest baseline on the checked queries, by the goal of the model, of those that are not in `without`; "" without any
+    that keeps the goal's limit. The rule that answers is none."""
     card = model.card
-    return standard_of(model).best(card.means(card.beside))
+    means = card.means(card.beside)
+    return standard_of(model).best({name: mean for name, mean in means.items() if name not in without})
 
 
 def best_tested(model: RouterModel) -> str:

@@ -79,6 +79,26 @@ def test_the_gate_goes_by_its_bound_and_names_it(weak_active: RouterModel, word_
     assert said not in " ".join(finding.detail for finding in gate.judge(word_model(PERFECT, card())).findings)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "checks"), [(-0.034, 0.032, []), (-0.034, 0.0, []), (-0.034, -0.001, ["rule"])]
+)
+def test_another_rule_over_its_own_scores_speaks_against_a_model_only_where_it_is_surely_better(
+    weak_active: RouterModel, word_model: Make, low: float, high: float, checks: list
+) -> None:
+    scorecard = card()
+    best = interval(0.98, 1.0)
+    scorecard["baselines"]["threshold"] = {
+        "metrics": scorecard["baselines"]["svm"]["metrics"] | {"jaccard": best},
+        "difference": {"jaccard": interval(low, high)},
+    }
+    model = word_model(PERFECT, scorecard)
+    assert scorecards.best_baseline(model) == "threshold"
+    assert failed(model) == checks
+    findings = {finding.check: finding for finding in gate.judge(model).findings}
+    assert "linear SVM" in findings["baseline"].detail, "the strongest that is no rule of its own"
+    assert "its own scores, one threshold" in findings["rule"].detail
+
+
 def test_the_margin_is_a_setting(weak_active: RouterModel, word_model: Make, settings) -> None:
     model = word_model(PERFECT, card(baseline=-0.05))
     assert failed(model) == ["baseline"]
