@@ -64,9 +64,9 @@ def take(lease: Assignment, query_ids: Collection[int]) -> list[Assignment]:
     if not may_have(lease) or not query_ids:
         return []
     settings = queue.settings_of(lease.item.pool)
-    wanted = [key for key in query_ids if key != lease.item.query_id][:OFFERED]
+    others = [key for key in query_ids if key != lease.item.query_id][:OFFERED]
     items = (
-        _answerable(settings, lease.person).filter(query__in=wanted).select_related("query", "pool").order_by("query")
+        _answerable(settings, lease.person).filter(query__in=others).select_related("query", "pool").order_by("query")
     )
     return queue.take_these(settings, lease.person, list(items))
 

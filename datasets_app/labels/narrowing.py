@@ -81,19 +81,19 @@ class Narrowing:
         return ({"agent": str(self.agent.number)} if self.agent else {}) | ({"kind": self.kind} if self.kind else {})
 
     def within(self, items: "QuerySet[QueueItem]", settings: QueueSettings) -> "QuerySet[QueueItem]":
-        """Those of the LOOKED_AT next of some items that are wanted."""
+        """Those of the LOOKED_AT next of some items that match."""
         if not self:
             return items
         near = items.order_by("rank", "id").values("pk")[:LOOKED_AT]
-        wanted = items.filter(pk__in=near, evaluation_lot__gte=round(settings.evaluation_share * LOTS))
+        matches = items.filter(pk__in=near, evaluation_lot__gte=round(settings.evaluation_share * LOTS))
         if self.agent is not None or KINDS[self.kind].hints:
-            wanted = wanted.filter(blind_lot__gte=round(settings.blind_share * LOTS))
+            matches = matches.filter(blind_lot__gte=round(settings.blind_share * LOTS))
         if self.kind:
-            wanted = wanted.filter(KINDS[self.kind].condition)
+            matches = matches.filter(KINDS[self.kind].condition)
         if self.agent is not None:
             names = _Names(F("required"), Value(self.agent.number, output_field=IntegerField()))
-            wanted = wanted.filter(Q(_has(Suggestion.objects.filter(names))) | Q(_has(_LLM.filter(names))))
-        return wanted
+            matches = matches.filter(Q(_has(Suggestion.objects.filter(names))) | Q(_has(_LLM.filter(names))))
+        return matches
 
 
 def of(pool: Pool, agent: int | None, kind: str) -> Narrowing:

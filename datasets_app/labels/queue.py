@@ -119,7 +119,7 @@ def take(
     settings = stored_settings(pool)
     now = timezone.now()
     release_idle(pool, now)
-    held = _wanted(pool, person, agent, narrow)
+    held = _held_within(pool, person, agent, narrow)
     mine = list(
         held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count]
     )
@@ -137,7 +137,7 @@ def take(
     return mine
 
 
-def _wanted(pool: Pool, person: User, agent: Agent | None, narrow: Narrowing) -> "QuerySet[Assignment]":
+def _held_within(pool: Pool, person: User, agent: Agent | None, narrow: Narrowing) -> "QuerySet[Assignment]":
     """What this person holds of what they want to be asked about."""
     held = Assignment.objects.filter(
         item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD
@@ -150,7 +150,7 @@ def _wanted(pool: Pool, person: User, agent: Agent | None, narrow: Narrowing) ->
 
 def held(pool: Pool, person: User, agent: Agent | None = None, narrow: Narrowing = EVERYTHING) -> Assignment | None:
     """The item that this person took first of those that they hold now; None where they hold none. Writes nothing."""
-    mine = _wanted(pool, person, agent, narrow).filter(leased_until__gt=timezone.now())
+    mine = _held_within(pool, person, agent, narrow).filter(leased_until__gt=timezone.now())
     return mine.select_related("item__query", "item__agent").order_by("pk").first()
 
 
@@ -170,13 +170,13 @@ def waiting_for(pool: Pool, person: User, narrow: Narrowing) -> int:
     """How many items of what this person wants wait for them: those that they hold, and those next in line (`narrowing.LOOKED_AT`)."""
     settings = settings_of(pool)
     fresh = narrow.within(_candidates(settings, person, None), settings)
-    return _wanted(pool, person, None, narrow).count() + fresh.count()
+    return _held_within(pool, person, None, narrow).count() + fresh.count()
 
 
 def keep_only(pool: Pool, person: User, narrow: Narrowing) -> None:
     """End this person's leases on what they do not want to be asked about; their drafts stay."""
     held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=HELD, person=person)
-    kept = _wanted(pool, person, None, narrow).values_list("pk", flat=True)
+    kept = _held_within(pool, person, None, narrow).values_list("pk", flat=True)
     _free(held.exclude(pk__in=list(kept)))
 
 

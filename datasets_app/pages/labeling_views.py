@@ -55,7 +55,7 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
     GET is a page that sends that POST."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
-    narrow = narrowed.wanted(request, pool) if agent is None else queue.EVERYTHING
+    narrow = narrowed.chosen(request, pool) if agent is None else queue.EVERYTHING
     if request.method == "POST":
         leases = queue.take(pool, labeler, agent=agent, narrow=narrow)
         if leases:
@@ -99,7 +99,7 @@ def label_next(request: HttpRequest, slug: str, number: int | None = None) -> Ht
     """Take the item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
-    narrow = narrowed.wanted(request, pool) if agent is None else queue.EVERYTHING
+    narrow = narrowed.chosen(request, pool) if agent is None else queue.EVERYTHING
     beside = parameters.listed(request.POST.get("beside"))
     leases = queue.take(pool, labeler, beside=beside, agent=agent, narrow=narrow)
     waits = {"narrowed": queue.waiting_for(pool, labeler, narrow)} if narrow else {}

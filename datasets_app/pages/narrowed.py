@@ -17,14 +17,14 @@ from routerweb.pages import parameters
 _KEPT = "label_narrowed"
 
 
-def wanted(request: HttpRequest, pool: Pool) -> Narrowing:
+def chosen(request: HttpRequest, pool: Pool) -> Narrowing:
     """What the address asks for; where it asks for nothing, what this person chose last in this session."""
-    asked = (
+    choice = (
         request.GET
         if "agent" in request.GET or "kind" in request.GET
         else request.session.get(_KEPT, {}).get(str(pool.pk), {})
     )
-    return narrowing.of(pool, parameters.number(asked.get("agent")), asked.get("kind") or "")
+    return narrowing.of(pool, parameters.number(choice.get("agent")), choice.get("kind") or "")
 
 
 def address(pool: Pool, narrow: Narrowing) -> str:
@@ -35,7 +35,7 @@ def address(pool: Pool, narrow: Narrowing) -> str:
 
 def drawn(request: HttpRequest, pool: Pool) -> dict[str, Any]:
     """What the page needs for its choice: the agents, the kinds, what is chosen, and how many of it wait."""
-    narrow = wanted(request, pool)
+    narrow = chosen(request, pool)
     return {
         "narrow": narrow,
         "narrow_at": urlencode(narrow.parameters),

@@ -4,10 +4,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from datasets_app.labels import queue, suggestions
 from datasets_app.models import Assignment
+from tests.datasets_app.addresses import url
 
 JSON = {"HTTP_ACCEPT": "application/json"}
 
@@ -25,10 +25,6 @@ def account(pool, plain, queries):
     queue.fill(pool)
     suggestions.push(pool, "m", [suggestions.Scored(queries[2].pk, [1], {1: 0.9})])
     return queries[2]
-
-
-def url(name, pool):
-    return reverse(name, args=[pool.slug])
 
 
 def test_a_choice_stands_in_the_address_and_is_kept_for_the_session(client, pool, account):
