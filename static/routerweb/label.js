@@ -212,23 +212,23 @@ async function fetchItem(url, sent = {}) {
 
 function prefetch() {
   if (ahead.length >= hold || fetching) return fetching;
-  const asked = ahead.length;
+  let came = false; // not told by the length of `ahead`: the item on screen may leave, and the next take its place, meanwhile
   fetching = fetchItem(`${at}next/${root.dataset.narrow ?? ""}`, { beside: beside() })
     .then((item) => {
       count(item);
       hold = item.hold ?? hold;
       const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
-      if (item.query && !known) ahead.push(parsed(item.html));
+      came = Boolean(item.query) && !known;
+      if (came) ahead.push(parsed(item.html));
       draw();
       drawList();
       return item;
     })
     .finally(() => {
-      const more = ahead.length;
       fetching = null;
-      if (form && more && more !== asked) prefetch();
+      if (form && came) prefetch();
     });
-  fetching.catch(() => {});
+  fetching.catch((error) => error.signedOut || setTimeout(() => form && prefetch(), 5000));
   return fetching;
 }
 

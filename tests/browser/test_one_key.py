@@ -152,3 +152,32 @@ def test_the_list_beside_leads_back_and_on_and_shows_the_goal(page: Page) -> Non
     page.locator("#lb-goal").fill("1")
     page.locator("#lb-goal").blur()
     expect(page.locator("#lb-goal-said")).to_have_text("1 of 1 today ✓")
+
+
+HELD = """
+const sent = window.fetch;
+window.held = [];
+window.fetch = async (url, options) => {
+  if (String(url).includes("/label/next/")) await new Promise((go) => window.held.push(go));
+  return sent(url, options);
+};
+"""
+
+
+def test_items_to_come_are_fetched_on_where_one_was_under_way_during_a_submit(page: Page) -> None:
+    make_pool(2, [f"query {n}" for n in range(4)])
+    page.add_init_script(HELD)
+    page.goto(LABEL)
+    press(page, "KeyL")
+    rows = page.locator("#lb-list-items button")
+    for count in (1, 2):
+        expect(rows).to_have_count(count)
+        page.wait_for_function("window.held.length === 1")
+        if count == 1:
+            page.evaluate("window.held.pop()()")
+    press(page, "Digit1", "Enter")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("query 1")
+    for count in (3, 4):
+        page.wait_for_function("window.held.length === 1")
+        page.evaluate("window.held.pop()()")
+        expect(rows).to_have_count(count)
