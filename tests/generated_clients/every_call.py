@@ -4,9 +4,11 @@ schema, in the folder `made` beside the working directory; prints how each was a
 Runs in an environment that has what the made client needs, and nothing of the server.
 """
 
+import builtins
 import importlib
 import inspect
 import json
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -18,8 +20,9 @@ METHODS = {path.stem: path for path in Path("made/api").glob("*/*.py")}
 
 
 def snake(name: str) -> str:
-    """How the generator writes a name."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()
+    """How the generator writes a name: one that Python has already gets a line behind it."""
+    written = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()
+    return f"{written}_" if (hasattr(builtins, written) and written != "id") or keyword.iskeyword(written) else written
 
 
 def shown(part: dict[str, Any]) -> Any:

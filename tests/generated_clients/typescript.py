@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+OF_FILES = "application/octet-stream"
 HEAD = """
 import createClient from "openapi-fetch";
 import type { paths } from "./schema.js";
@@ -34,7 +35,7 @@ console.log(JSON.stringify(statuses));
 
 
 def calls(document: dict[str, Any]) -> Iterator[str]:
-    """A statement for each operation, with the examples that it has."""
+    """A statement for each operation, with the examples that it has; a file is not read as JSON."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             given: dict[str, Any] = {}
@@ -45,10 +46,12 @@ def calls(document: dict[str, Any]) -> Iterator[str]:
             if "requestBody" in operation:
                 examples = operation["requestBody"]["content"]["application/json"]["examples"]
                 given["body"] = next(iter(examples.values()))["value"]
-            name = json.dumps(operation["operationId"])
+            name, words, typed = json.dumps(operation["operationId"]), json.dumps(given), "object"
+            if OF_FILES in operation["responses"].get("200", {}).get("content", {}):
+                words, typed = f'{{ ...{words}, parseAs: "blob" as const }}', "Blob"
             yield (
-                f"{{ const {{ response, data }} = await client.{method.upper()}({json.dumps(path)}, {json.dumps(given)});\n"
-                f"  const typed: typeof data extends object | undefined ? true : false = true;\n"
+                f"{{ const {{ response, data }} = await client.{method.upper()}({json.dumps(path)}, {words});\n"
+                f"  const typed: typeof data extends {typed} | undefined ? true : false = true;\n"
                 f"  if (typed) statuses[{name}] = response.status; }}"
             )
 

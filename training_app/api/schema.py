@@ -148,7 +148,7 @@ def operation(
     keyed: bool = False,
     headers: Sequence[str] = (),
     also_at: str = "",
-    media: Sequence[str] = (),
+    media: str = "",
 ) -> Callable[[View], View]:
     """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
 
@@ -156,7 +156,7 @@ def operation(
     `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
     Idempotency-Key (`once`). `headers` are those of HEADERS that its answers have beside Link, Retry-After and
     Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same, as another project has it.
-    `media` are the types of a file that the answer 200 is.
+    `media` is the type of the file that the answer 200 is.
     """
     # Probes and the clients of other projects may put more behind the question mark, which means nothing here.
     strict = not public and not also_at
@@ -177,7 +177,7 @@ def operation(
         for status, (serializer, words, shown) in answers.items()
     }
     if media:
-        responses[(200, *media)] = responses.pop(200)
+        responses[200, media] = responses.pop(200)
     for status in sorted({CODES[code][0] for code in codes}):
         if status not in responses:
             responses[status] = _error(status, [code for code in CODES if code in codes and CODES[code][0] == status])

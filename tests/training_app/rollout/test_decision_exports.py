@@ -138,7 +138,7 @@ class TestDownloads:
 
     def test_json_lines_by_the_api_as_by_the_page(self, app: Application, browser: Client) -> None:
         answer = app.get("/api/decisions/export/?pool=support")
-        assert answer["Content-Type"] == "application/x-ndjson"
+        assert answer["Content-Type"] == "application/octet-stream"
         assert answer["Content-Disposition"] == 'attachment; filename="support-decisions.jsonl"'
         content = b"".join(answer)
         assert [json.loads(line)["text"] for line in content.splitlines()] == ["billing 1", "billing 2", "billing 3"]
@@ -178,7 +178,7 @@ class TestDownloads:
         monkeypatch.setattr(decision_exports, "PART", 2)
         monkeypatch.setattr(decision_exports, "CHUNK", 1)
         answer = app.get("/api/decisions/export/?format=huggingface")
-        assert answer["Content-Type"] == "application/zip"
+        assert answer["Content-Disposition"] == 'attachment; filename="support-decisions.zip"'
         with zipfile.ZipFile(io.BytesIO(b"".join(answer))) as packed:
             names = packed.namelist()
         assert names[0] == "support/README.md"

@@ -23,6 +23,8 @@ from training_app.rollout import decision_exports
 from training_app.versions import registry
 
 OF = "Decisions"
+#: The one type of any file that generators of clients know.
+FILE = "application/octet-stream"
 
 
 class DecisionsView(ListView):
@@ -74,7 +76,7 @@ class ExportView(OpsView):
 
     @operation(
         "exportDecisions", "The pool's decisions in a file, oldest first", of=OF, asked=shapes.ExportAsked,
-        media=tuple(decision_exports.FORMATS.values()),
+        media=FILE,
         answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")}, errors=("cannot_export",),
     )  # fmt: skip
     def get(self, request: Request) -> HttpResponseBase:
@@ -86,7 +88,7 @@ class ExportView(OpsView):
             pieces = decision_exports.download(pool, kind, chosen, words=not asked["without_text"])
         except decision_exports.ExportError as error:
             raise Refused(409, "cannot_export", str(error)) from None
-        return download(pieces, decision_exports.FORMATS[kind], decision_exports.file_name(pool, kind))
+        return download(pieces, FILE, decision_exports.file_name(pool, kind))
 
 
 class OfDecision(OpsView):
