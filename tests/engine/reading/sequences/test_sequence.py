@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import torch
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading import scorers
 from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
-from training_app.engine.reading.sequences import recurrence, sequence
+from training_app.engine.reading.sequences import recurrence, sequence, sequence_fit
 from training_app.engine.reading.sequences.joining import Joining
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
 from training_app.engine.reading.sequences.sequence import SequenceMargins, ngram_buckets, split_words
@@ -218,12 +219,40 @@ def test_words_of_a_passage_that_many_texts_share_are_as_rare_as_the_passage():
 def test_a_large_pool_learns_words_without_some_of_their_ngrams_but_never_without_all():
     large = SequenceScorer.for_rows(20_000)
     bags = torch.arange(1_000).reshape(100, 10)
-    thin = large._thinned(bags, torch.Generator().manual_seed(0))
+    thin = large._thinned(bags, large.buckets, torch.Generator().manual_seed(0))
     lost = thin == large.buckets
     assert 0.2 < lost[:, 1:].float().mean() < 0.4
     assert torch.equal(thin[~lost], bags[~lost])
     assert not lost[:, 0].any()
-    assert torch.equal(SequenceScorer.for_rows(700)._thinned(bags, torch.Generator()), bags)
+    assert torch.equal(SequenceScorer.for_rows(700)._thinned(bags, large.buckets, torch.Generator()), bags)
+
+
+def test_an_update_passes_over_the_ngrams_that_occur_and_the_others_stay_as_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts, Y, asked = small_pool()
+    lexicons: list[sequence_fit.Lexicon] = []
+    made = sequence_fit._lexicon
+    monkeypatch.setattr(sequence_fit, "_lexicon", lambda *a: lexicons.append(made(*a)) or lexicons[-1])
+    scorer = replace(QUICK, buckets=4_096)
+    some = Y.any(axis=1)
+    narrow = scorer.fit([t for t, kept in zip(texts, some, strict=True) if kept], Y[some], asked[some], seed=5)
+    used = lexicons[-1].buckets.tolist()
+    assert set(used) >= set(ngram_buckets("table", 4_096))
+    assert len(used) < 1_000
+    drawn = Network(scorer, len(lexicons[-1].own_words), 2, torch.Generator().manual_seed(5)).ngrams[:-1].detach()
+    stayed = (narrow.tensors()["ngrams"] == drawn.half().numpy()).all(axis=1)
+    assert np.delete(stayed, used).all()
+    assert not stayed[ngram_buckets("table", 4_096)].any()
+
+    def all_of_them(*arguments: Any) -> sequence_fit.Lexicon:
+        lexicon = made(*arguments)
+        numbers = torch.cat([lexicon.buckets, torch.tensor([4_096])])
+        return replace(lexicon, buckets=torch.arange(4_096), bags=numbers[lexicon.bags])
+
+    few = scorer.fit(texts, Y, asked, seed=5).logits(texts)
+    monkeypatch.setattr(sequence_fit, "_lexicon", all_of_them)
+    np.testing.assert_allclose(scorer.fit(texts, Y, asked, seed=5).logits(texts), few, atol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_scorer_and_another_seed_another():

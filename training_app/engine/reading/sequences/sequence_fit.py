@@ -58,14 +58,28 @@ PAD, UNKNOWN = 0, 1  # rows of the word table: no word, and any word without a v
 
 
 class Network(nn.Module):
-    """Word vectors, two recurrences and the word-by-word choice of agent; see `sequence` for the equations."""
+    """Word vectors, two recurrences and the word-by-word choice of agent; see `sequence` for the equations.
 
-    def __init__(self, settings: SequenceScorer, words: int, agents: int, draw: torch.Generator) -> None:
+    `buckets` int64[K], where given, are the n-gram buckets that are trained, and `ngrams` has a row for each and one of padding: a
+    small pool uses a tenth of them, and each update would pass over all. The others stay as they were drawn.
+    """
+
+    def __init__(
+        self,
+        settings: SequenceScorer,
+        words: int,
+        agents: int,
+        draw: torch.Generator,
+        buckets: Tensor | None = None,
+    ) -> None:
         super().__init__()
         width, states = settings.width, settings.states
         self.own = nn.Parameter(torch.randn(words + 2, width, generator=draw) * 0.1)  # [V + 2, D]
         # A bag's mean of six or so vectors has the spread of one word's own.
-        self.ngrams = nn.Parameter(torch.randn(settings.buckets + 1, width, generator=draw) * 0.1 * math.sqrt(6))
+        self.drawn = torch.randn(settings.buckets + 1, width, generator=draw) * 0.1 * math.sqrt(6)
+        self.trained = torch.arange(settings.buckets) if buckets is None else buckets
+        self.padding = len(self.trained)
+        self.ngrams = nn.Parameter(torch.cat([self.drawn[self.trained], self.drawn[-1:]]))
         with torch.no_grad():
             self.own[PAD] = 0
         widths = [width] + [states] * settings.layers
@@ -78,11 +92,16 @@ class Network(nn.Module):
             nn.init.xavier_uniform_(heads, generator=draw)
         self.head_bias = nn.Parameter(torch.zeros(agents + 1))
         self.bias = nn.Parameter(torch.zeros(agents))
-        self.buckets = settings.buckets
+
+    def all_ngrams(self) -> Tensor:
+        """The vectors of all buckets, trained or not, float32[buckets, D]."""
+        table = self.drawn[:-1].clone()
+        table[self.trained] = self.ngrams[:-1].detach()
+        return table
 
     def vectors(self, own_rows: Tensor, bags: Tensor) -> Tensor:
-        """own_rows int64[U], rows of the word table; bags int64[U, G], n-gram buckets, padded -> float32[U, D]."""
-        grams = nn.functional.embedding_bag(bags, self.ngrams, mode="mean", padding_idx=self.buckets)
+        """own_rows int64[U], rows of the word table; bags int64[U, G], rows of `ngrams`, padded with the last -> float32[U, D]."""
+        grams = nn.functional.embedding_bag(bags, self.ngrams, mode="mean", padding_idx=self.padding)
         return nn.functional.embedding(own_rows, self.own, padding_idx=PAD) + grams
 
     def forward(self, x: Tensor, mask: Tensor, dropped: Sequence[Tensor] | None = None) -> Tensor:
@@ -102,13 +121,15 @@ class Network(nn.Module):
 class Lexicon:
     """The words of the training texts, numbered from 1, and after them words that do not exist.
 
-    own int64[W]: row of each in the word table; bags int64[W, G]: its n-gram buckets; count float32[W]; telling
-    float32[W, A]: the smoothed share of the texts with the word that require each agent; own_words: words that have a
-    vector of their own, in the order of the table's rows from 2; invented: how many words at the end do not exist.
+    own int64[W]: row of each in the word table; buckets int64[K]: the n-gram buckets of them all, ascending; bags int64[W, G]: the
+    numbers of a word's in `buckets`, K for padding; count float32[W]; telling float32[W, A]: the smoothed share of the texts with
+    the word that require each agent; own_words: words that have a vector of their own, in the order of the table's rows from 2;
+    invented: how many words at the end do not exist.
     """
 
     number: dict[str, int]
     own: Tensor
+    buckets: Tensor
     bags: Tensor
     count: Tensor
     telling: Tensor
@@ -152,19 +173,21 @@ def _lexicon(
     size = len(number) + 1 + INVENTED
     own = torch.full((size,), UNKNOWN)
     own[0] = PAD
-    bags = torch.full((size, MAX_NGRAMS), settings.buckets)
+    bags = np.full((size, MAX_NGRAMS), settings.buckets)
     count = torch.zeros(size)
     grams: list[int] = []
     for word, row in number.items():
         own[row] = own_row.get(word, UNKNOWN)
         count[row] = counts[word]
         buckets = ngram_buckets(word, settings.buckets)
-        bags[row, : len(buckets)] = torch.tensor(buckets)
+        bags[row, : len(buckets)] = buckets
         grams += buckets
     pool = np.array(grams or [0])
-    for row in range(len(number) + 1, size):
-        drawn = rng.choice(pool, rng.integers(4, 20))
-        bags[row, : len(drawn)] = torch.from_numpy(drawn)
+    for bag in bags[len(number) + 1 :]:
+        length = rng.integers(4, 20)
+        bag[:length] = pool[rng.integers(0, len(pool), length)]
+    used, rows_of_bags = np.unique(bags, return_inverse=True)
+    used = used[used < settings.buckets]
     # An agent that was not asked about a text is no negative there: the text does not count for it.
     prior = Y.sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
     containing = np.zeros((len(number) + 1, Y.shape[1]), np.float32)
@@ -176,7 +199,8 @@ def _lexicon(
     telling = torch.zeros(size, Y.shape[1])
     shares = (required + _SMOOTH * prior) / (containing + _SMOOTH)
     telling[: len(required)] = torch.from_numpy(shares.astype(np.float32))
-    return Lexicon(number, own, bags, count, telling, own_words, INVENTED)
+    numbered = torch.from_numpy(rows_of_bags.reshape(bags.shape))  # padding, the highest number, comes last
+    return Lexicon(number, own, torch.from_numpy(used), numbered, count, telling, own_words, INVENTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +283,7 @@ class SequenceScorer:
         rows = [torch.tensor([lexicon.number[word] for word in words] or [PAD]) for words in split]
         target, counted = torch.from_numpy((Y & asked).astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
         empty = torch.from_numpy(~(Y & asked).any(axis=1) & asked.all(axis=1))  # [N]: surely none of these
-        network = Network(self, len(lexicon.own_words), Y.shape[1], draw)
+        network = Network(self, len(lexicon.own_words), Y.shape[1], draw, lexicon.buckets)
         average = copy.deepcopy(network).requires_grad_(False)
         forget = self.rare / (self.rare + lexicon.count)  # [W]
         optimizer = torch.optim.AdamW(
@@ -284,7 +308,7 @@ class SequenceScorer:
             unique, place = torch.unique(ids, return_inverse=True)
             forgotten = (torch.rand(len(unique), generator=draw) < forget[unique]) & (unique != 0)
             own = torch.where(forgotten, UNKNOWN, lexicon.own[unique])
-            x = network.vectors(own, self._thinned(lexicon.bags[unique], draw))[place]  # [T, B, D]
+            x = network.vectors(own, self._thinned(lexicon.bags[unique], network.padding, draw))[place]  # [T, B, D]
             x = x * (torch.rand(*ids.shape, 1, generator=draw) >= self.word_dropout) * mask
             margins = network(x, mask, self._dropout_masks(len(chosen), draw))
             loss = nn.functional.binary_cross_entropy_with_logits(margins, y, weight, reduction="sum") / len(chosen)
@@ -321,13 +345,13 @@ class SequenceScorer:
         widths = [self.width] + [self.states] * self.layers
         return [(torch.rand(batch, width, generator=draw) < keep).float() / keep for width in widths]
 
-    def _thinned(self, bags: Tensor, draw: torch.Generator) -> Tensor:
-        """bags int64[U, G] without some of their n-grams; a word's first one stays."""
+    def _thinned(self, bags: Tensor, padding: int, draw: torch.Generator) -> Tensor:
+        """bags int64[U, G] without some of their n-grams, `padding` in their places; a word's first one stays."""
         if not self.gram_dropout:
             return bags
         lost = torch.rand(bags.shape, generator=draw) < self.gram_dropout
         lost[:, 0] = False
-        return bags.masked_fill(lost, self.buckets)
+        return bags.masked_fill(lost, padding)
 
     def _hollowed(self, ids: Tensor, y: Tensor, lexicon: Lexicon, draw: torch.Generator) -> tuple[Tensor, Tensor]:
         """ids int64[T, B], y float32[B, A] -> ids with the telling words of some texts replaced, and which, bool[B]."""
@@ -353,7 +377,7 @@ class SequenceScorer:
             words=lexicon.own_words,
             vectors=_array(table).astype(np.float16),
             unknown=_array(network.own[UNKNOWN]).astype(np.float16),
-            ngrams=_array(network.ngrams[: self.buckets]).astype(np.float16),
+            ngrams=_array(network.all_ngrams()).astype(np.float16),
             layers=[
                 Layer(_array(layer.weight), _array(layer.bias), layer.window, layer.states)
                 for layer in network.layers
