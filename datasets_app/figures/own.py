@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents_app.models import Pool
-from datasets_app.labels import queue
+from agents_app.models import Agent, Pool
+from datasets_app.labels import queue, voices
 from datasets_app.labels.disagreement import jaccard
-from datasets_app.models import Assignment, Label
+from datasets_app.models import Assignment, Label, Query
 
 #: The latest labels that agreement is measured on.
 RECENT = 500
@@ -36,6 +36,36 @@ def labels_of(pool: Pool, person: User, search: str = "") -> "QuerySet[Label]":
     for word in search.split():
         labels = labels.filter(query__text__icontains=word)
     return labels.select_related("query").order_by("-pk")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One item that a person submitted: its query, and what they say of it, all of it or of the one agent in question."""
+
+    query: Query
+    required: frozenset[int]
+    unsure: bool
+    note: str
+
+
+def lately_done(pool: Pool, person: User, agent: Agent | None, count: int) -> list[Done]:
+    """What this person submitted last in the queue of whole sets or of one agent's questions, newest first. Two database queries."""
+    assignments = Assignment.objects.filter(
+        person=person, state=Assignment.State.DONE, item__pool=pool, item__agent=agent, item__query__deleted_at=None
+    )
+    queries = [one.item.query for one in assignments.select_related("item__query").order_by("-ended_at", "-pk")[:count]]
+    by_query: dict[int, list[Label]] = defaultdict(list)
+    own = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN, author=person)
+    for label in own.order_by("pk"):
+        by_query[label.query_id].append(label)
+    return [_done(query, by_query[query.pk], agent) for query in queries if by_query[query.pk]]
+
+
+def _done(query: Query, labels: list[Label], agent: Agent | None) -> Done:
+    required = voices.answer(labels, {}).required
+    if agent is not None:
+        required &= {agent.number}
+    return Done(query, required, labels[-1].unsure, labels[-1].note)
 
 
 def pace(pool: Pool, person: User) -> Pace:

@@ -10,6 +10,7 @@ def _queue(prefix: str, name: str) -> list[URLPattern]:
     return [
         path(prefix, views.label, name=name),
         path(f"{prefix}next/", views.label_next, name=f"{name}_next"),
+        path(f"{prefix}done/", own_views.label_done, name=f"{name}_done"),
         path(f"{prefix}undo/", views.label_undo, name=f"{name}_undo"),
         path(f"{prefix}heartbeat/", views.label_heartbeat, name=f"{name}_heartbeat"),
         path(f"{prefix}skipped/", views.label_skipped, name=f"{name}_skipped"),

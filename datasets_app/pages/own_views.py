@@ -1,7 +1,7 @@
 """My labels: what one has said, to look it up and put it right."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -14,6 +14,8 @@ from routerweb.http import page
 from routerweb.pages import paging
 
 ROWS = 50
+#: Items in the list beside the labeling task, and the characters of a text there.
+LISTED, BEGINNING = 10, 90
 
 
 @require_GET
@@ -34,6 +36,30 @@ def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     }
     crumbs = [(_("Label"), reverse("label", args=[slug]))]
     return page(request, "datasets_app/my_labels.html", context, title=_("My labels"), crumbs=crumbs)
+
+
+@require_GET
+@require_role(Role.LABELER)
+def label_done(request: HttpRequest, slug: str, number: int | None = None) -> JsonResponse:
+    """What the person submitted last, newest first, for the list beside the task:
+    {"done": [{"query", "text", "choice": {"names", "none", "unsure", "note"}}]}."""
+    pool = get_pool(request, slug)
+    agent = None if number is None else get_object_or_404(pool.agents.active(), number=number)
+    names = dict(pool.agents.values_list("number", "name"))
+    done = [
+        {
+            "query": one.query.pk,
+            "text": one.query.text[:BEGINNING],
+            "choice": {
+                "names": [names[n] for n in sorted(one.required) if n in names],
+                "none": not one.required,
+                "unsure": one.unsure,
+                "note": one.note,
+            },
+        }
+        for one in own.lately_done(pool, person(request), agent, LISTED)
+    ]
+    return JsonResponse({"done": done})
 
 
 @require_POST

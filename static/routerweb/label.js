@@ -1,8 +1,10 @@
 // The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
+import { Coming, together } from "./label_coming.js";
 import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, suggestion, waitsForOneKey } from "./label_form.js";
 import { listen } from "./label_keys.js";
+import { List } from "./label_list.js";
 import { Marks } from "./label_marks.js";
-import { drawGoal, drawWaiting, fitScreen, foldsAgain, listed } from "./label_screen.js";
+import { drawGoal, drawWaiting, fitScreen, foldsAgain } from "./label_screen.js";
 import { Similar } from "./label_similar.js";
 import { Outbox } from "./outbox.js";
 
@@ -17,10 +19,7 @@ const byId = (id) => document.getElementById(id);
 let form = byId("lb-item"); // the item on screen, null when there is none
 let changes = []; // what was chosen before each change of this item, for undo
 let past = []; // items that were sent or skipped, as they stood: undo brings them back at once
-let ahead = []; // the items to come, fetched already or put back by undo, nearest first
-let fetching = null;
 let step = 0;
-let hold = 3; // items to come that are kept here, for when the connection goes; the server says how many it spares
 let drawnAt = Date.now();
 let active = Date.now();
 let draftTimer = 0;
@@ -113,8 +112,7 @@ function leave(entry) {
   draftTimer = 0;
   const query = form.dataset.query;
   outbox.drop((old) => old.kind === "draft" && old.query === query);
-  const together = similar.ticked();
-  if (entry.kind === "submit") ahead = ahead.filter((one) => !together.includes(one.dataset.query));
+  if (entry.kind === "submit") coming.leaveOut(similar.ticked());
   else similar.release(form);
   past.push({ form, changes, kind: entry.kind });
   past = past.slice(-50);
@@ -177,9 +175,9 @@ function place(next, its = []) {
   }
   drawChosen(form, words);
   drawKeys();
-  drawList();
+  beside.draw();
   document.activeElement?.blur();
-  prefetch();
+  coming.fetch();
   similar.look();
 }
 
@@ -187,59 +185,16 @@ function place(next, its = []) {
 function putBack() {
   if (!form) return;
   if (draftTimer) sendDraft();
-  ahead.unshift(form);
-}
-
-// Keys of queries that must not be given out again: on screen, fetched, or sent and not yet answered.
-function beside() {
-  const keys = outbox.entries().filter((entry) => entry.kind !== "undo").flatMap((entry) => [entry.query, ...withIt(entry)]);
-  for (const one of form ? [form, ...ahead] : ahead) keys.push(one.dataset.query, ...similar.held(one));
-  return [...new Set(keys.filter(Boolean))].join(",");
-}
-
-// Queries that an entry answers or lets go of together with its own.
-const withIt = (entry) => entry.body.filter(([name]) => ["similar", "let_go"].includes(name)).flatMap(([, value]) => value.split(","));
-
-async function fetchItem(url, sent = {}) {
-  const response = await fetch(url, {
-    method: "POST", headers: { Accept: "application/json", "X-CSRFToken": csrf() }, body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
-  });
-  if (!response.ok || response.redirected) {
-    throw Object.assign(new Error(String(response.status)), { signedOut: response.redirected || [401, 403].includes(response.status) });
-  }
-  return response.json();
-}
-
-function prefetch() {
-  if (ahead.length >= hold || fetching) return fetching;
-  let came = false; // not told by the length of `ahead`: the item on screen may leave, and the next take its place, meanwhile
-  fetching = fetchItem(`${at}next/${root.dataset.narrow ?? ""}`, { beside: beside() })
-    .then((item) => {
-      count(item);
-      hold = item.hold ?? hold;
-      const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
-      came = Boolean(item.query) && !known;
-      if (came) ahead.push(parsed(item.html));
-      draw();
-      drawList();
-      return item;
-    })
-    .finally(() => {
-      fetching = null;
-      if (form && came) prefetch();
-    });
-  fetching.catch((error) => error.signedOut || setTimeout(() => form && prefetch(), 5000));
-  return fetching;
+  coming.putBack(form);
 }
 
 async function advance() {
   for (let wait = 500; !form; wait = Math.min(wait * 2, 8000)) {
-    const onItsWay = outbox.entries().flatMap((entry) => [entry.query, ...withIt(entry)]);
-    ahead = ahead.filter((one) => !onItsWay.includes(one.dataset.query));
-    if (ahead.length) return place(ahead.shift());
+    coming.leaveOut(outbox.entries().flatMap((entry) => [entry.query, ...together(entry)]));
+    if (coming.forms.length) return place(coming.forms.shift());
     try {
-      const item = await prefetch();
-      if (item && !item.query && !ahead.length) {
+      const item = await coming.fetch();
+      if (item && !item.query && !coming.forms.length) {
         if (outbox.entries().length === 0) return nothing(item.html);
         await settled(); // the last answers may free what is held
       }
@@ -265,7 +220,7 @@ function nothing(html) {
 }
 
 async function open(query) {
-  const item = await fetchItem(`${at}${query}/`);
+  const item = await coming.post(`${at}${query}/`);
   putBack();
   place(parsed(item.html));
 }
@@ -360,7 +315,7 @@ function draw() {
   saved.textContent = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
   const away = state === "retrying" || state === "fetching";
   const answers = away ? outbox.entries().filter((entry) => entry.kind !== "draft").length : 0;
-  drawWaiting(byId("lb-waiting"), away, answers, ahead.length, words);
+  drawWaiting(byId("lb-waiting"), away, answers, coming.forms.length, words);
 }
 
 function problem(text) {
@@ -400,27 +355,9 @@ function giveReason(button) {
   skip(reason);
 }
 
-// Beside the task: what was done, the item on screen, what comes; a press goes there. And how far today's goal is.
-function list() {
-  const open = byId("lb-list").hidden;
-  byId("lb-list").hidden = !open;
-  localStorage.setItem(root.dataset.store + ".list", open ? "1" : "0");
-  for (const button of document.querySelectorAll('[data-lb="list"][aria-expanded]')) button.setAttribute("aria-expanded", String(open));
-  drawList();
-}
-
-function drawList() {
-  drawGoal(root.dataset.store, words);
-  const box = byId("lb-list-items");
-  if (byId("lb-list").hidden) return;
-  const rows = [...past.slice(-10).map((one) => [one.form, "done"]), ...(form ? [[form, "now"]] : []), ...ahead.slice(0, 10).map((one) => [one, "next"])];
-  box.replaceChildren(...rows.map(([one, state]) => listed(one, state, inWords, words)));
-}
-
 function go(query) {
-  const index = ahead.findIndex((one) => one.dataset.query === query);
-  if (index < 0) return open(query).catch(() => location.assign(`${at}${query}/`));
-  const [next] = ahead.splice(index, 1);
+  const next = coming.take(query);
+  if (!next) return open(query).catch(() => location.assign(`${at}${query}/`));
   putBack();
   place(next);
 }
@@ -441,7 +378,8 @@ async function history() {
 }
 
 const commands = {
-  submit, undo, accept, guidelines, history, describe, note, list,
+  submit, undo, accept, guidelines, history, describe, note,
+  list: () => beside.turn(),
   marks: () => marks.turn(),
   similar: () => similar.open(),
   narrow: () => {
@@ -459,8 +397,17 @@ const commands = {
   item: () => form,
   tick: (place) => similar.tick(place), tickAll: () => similar.all(), sendSimilar: () => similar.submit(),
 };
+const coming = new Coming({
+  at, narrow: root.dataset.narrow ?? "", csrf, item: () => form, sending: () => outbox.entries(), held: (one) => similar.held(one),
+  came(item) {
+    count(item);
+    draw();
+    beside.draw();
+  },
+});
+const beside = new List({ at, store: root.dataset.store, past: () => past.map((one) => one.form), item: () => form, coming: () => coming.forms, words });
 const marks = new Marks(stage, root.dataset.store, () => form, address, words);
-const similar = new Similar({ item: () => form, ahead: () => ahead.map((one) => one.dataset.query), send: submit, post: (query, sent) => fetchItem(`${at}${query}/similar/`, sent), at, words });
+const similar = new Similar({ item: () => form, ahead: () => coming.queries(), send: submit, post: (query, sent) => coming.post(`${at}${query}/similar/`, sent), at, words });
 const drawKeys = listen(root.dataset.store, commands);
 
 document.addEventListener("click", (event) => {
@@ -496,12 +443,12 @@ for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, 
 // A sign of life each minute while somebody is at it; five idle minutes and the item is free for others.
 setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
-  const queries = [form, ...ahead].map((one) => one.dataset.query).concat(similar.held());
+  const queries = [form.dataset.query, ...coming.queries(), ...similar.held()];
   const held = await fetch(`${at}heartbeat/`, {
     method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);
   if (!held) return;
-  ahead = ahead.filter((one) => held.held.includes(Number(one.dataset.query)));
+  coming.keep(held.held.map(String));
   if (form && !held.held.includes(Number(form.dataset.query)) && queries[0] === form.dataset.query) {
     problem(words.released);
     keepDraft();
@@ -510,7 +457,7 @@ setInterval(async () => {
 
 fitScreen(root, stage);
 foldsAgain(byId("lb-narrow"));
-if (localStorage.getItem(root.dataset.store + ".list") === "1") list();
+if (localStorage.getItem(root.dataset.store + ".list") === "1") beside.turn();
 drawGoal(root.dataset.store, words);
 byId("lb-goal").addEventListener("change", () => {
   localStorage.setItem(root.dataset.store + ".goal", byId("lb-goal").value);

@@ -43,9 +43,9 @@ export function fields(form, more = {}) {
   return found;
 }
 
-// A version of the choice as a person reads it; `form` knows the agents' names.
+// A version of the choice as a person reads it; `form` knows the agents' names where the version does not.
 export function inWords(version, form, words) {
-  const names = version.required.map((agent) => form?.querySelector(`[data-agent="${agent}"] .lb-name`)?.textContent ?? String(agent));
+  const names = version.names ?? version.required.map((agent) => form?.querySelector(`[data-agent="${agent}"] .lb-name`)?.textContent ?? String(agent));
   const set = version.none ? words.none : names.join(", ") || words.nothing;
   const said = version.unsure ? `${set} (${words.unsure})` : set;
   return version.note ? `${said} – ${version.note}` : said;

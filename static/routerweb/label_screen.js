@@ -39,20 +39,3 @@ export function drawGoal(store, words, today) {
   bar.value = Math.min(done, goal);
   document.getElementById("lb-goal-said").textContent = words.goal.replace("%done", done).replace("%goal", goal) + (done >= goal ? " ✓" : "");
 }
-
-// One line of the list beside the task: the text's beginning, what was chosen, and where it stands.
-export function listed(form, state, inWords, words) {
-  const item = document.createElement("li");
-  const button = Object.assign(document.createElement("button"), { type: "button", className: `lb-listed lb-listed-${state}` });
-  button.dataset.go = form.dataset.query;
-  if (state === "now") button.setAttribute("aria-current", "true");
-  const text = Object.assign(document.createElement("span"), { textContent: form.querySelector(".rw-query-text").textContent.trim().slice(0, 90) });
-  button.append(text);
-  const boxes = [...form.querySelectorAll('[name="agent"]:checked')].map((box) => Number(box.value));
-  if (boxes.length || form.elements.none.checked) {
-    const set = inWords({ required: boxes, none: form.elements.none.checked }, form, words);
-    button.append(Object.assign(document.createElement("small"), { textContent: set }));
-  }
-  item.append(button);
-  return item;
-}

@@ -121,6 +121,8 @@ PAGES: dict[str, Row] = {
     P + "label/": Row(LABELERS, "GET POST"),
     P + "label/next/": Row(LABELERS, "POST"),
     P + "label/mine/": Row(LABELERS),
+    P + "label/done/": Row(LABELERS),
+    P + "label/agent/<int:number>/done/": Row(LABELERS),
     P + "label/mine/<int:label_id>/note/": Row(LABELERS, "POST", {"note": "as they said"}, also=(404,)),
     P + "correct/": Row(LABELERS, "GET POST", {"text": "where is it", "none": "1"}),
     **{P + f"label/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.figures import own
-from datasets_app.labels import corrections, labels
+from datasets_app.labels import corrections, labeling, labels, queue
 from datasets_app.models import Label, Query
+from tests import page_cost
 
 ALL = [0, 1, 2, 3]
 
@@ -126,3 +129,32 @@ def test_what_is_no_answer_is_not_stored(client: Client, pool: Pool, ana: User, 
     answer = client.post(reverse("correct", args=["support"]), {"text": "quite new", "at": "run", **sent})
     assert answer.status_code == 422
     assert not Label.objects.exists()
+
+
+def submit(query: Query, who: User, required: list[int], unsure: bool = False, note: str = "") -> None:
+    lease = queue.open_item(query, who, query.dataset.pool)
+    choice = labeling.Choice(frozenset(required), not required, unsure, frozenset(ALL), note)
+    labeling.submit(lease, choice, key=f"{who.pk}:{query.pk}", base=0, seconds=1)
+
+
+def test_the_list_beside_the_task_has_ones_last_ten_submits(
+    client: Client,
+    pool: Pool,
+    ana: User,
+    person: Callable[..., User],
+    add_query: Callable[..., Query],
+    django_assert_num_queries: Callable[[int], AbstractContextManager[object]],
+) -> None:
+    queries = [add_query(f"mine {n}") for n in range(13)]
+    submit(queries[0], person("ben"), [1])
+    submit(queries[12], ana, [])
+    Query.objects.filter(pk=queries[12].pk).update(deleted_at=timezone.now())
+    for query in queries[1:11]:
+        submit(query, ana, [0, 1], unsure=query is queries[10], note="a note" if query is queries[10] else "")
+    submit(queries[11], ana, [])
+    with django_assert_num_queries(page_cost.queries(7)):
+        done = client.get(reverse("label_done", args=["support"])).json()["done"]
+    assert [one["query"] for one in done] == [query.pk for query in queries[11:1:-1]]
+    assert done[0]["choice"] == {"names": [], "none": True, "unsure": False, "note": ""}
+    assert done[1]["choice"] == {"names": ["Billing", "Account"], "none": False, "unsure": True, "note": "a note"}
+    assert client.get(reverse("reask_done", args=["support", 0])).json() == {"done": []}
