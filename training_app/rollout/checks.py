@@ -36,6 +36,18 @@ def waiting(pool: Pool) -> list[CheckedAnswer]:
     return list(CheckedAnswer.objects.filter(pool=pool).waiting().select_related("model__pool"))
 
 
+def possible(pool: Pool) -> bool:
+    """Whether answers wait to be checked, or a round can be drawn."""
+    model = registry.active(pool)
+    if model is None:
+        return False
+    since = timezone.now() - WINDOW
+    return (
+        CheckedAnswer.objects.filter(pool=pool).waiting().exists()
+        or Decision.objects.filter(model=model, at__gte=since)[:FEWEST].count() == FEWEST
+    )
+
+
 def draw(pool: Pool, *, actor: User) -> int:
     """Draw a round of the active model's answers, each as likely as any other; how many there are. Raises CheckError."""
     model = registry.active(pool)

@@ -1,4 +1,4 @@
-"""How spans of time and settings of runs are written on screen."""
+"""How spans of time and settings of runs are written on screen, and the button beside a verdict that too few answers allow."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -8,7 +8,10 @@ from urllib.parse import quote
 from django import template
 from django.utils.translation import gettext as _
 
+from agents_app.models import Pool
 from training_app.models import Run
+from training_app.rollout import checks
+from training_app.versions.verdict import Verdict
 
 register = template.Library()
 
@@ -19,6 +22,14 @@ def setting(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@register.inclusion_tag("training_app/_check_more.html")
+def check_more(pool: Pool, verdict: Verdict) -> dict[str, Any]:
+    """The button that leads to more checked answers: a round of live answers of the model in use, else the queue, which every role
+    opens."""
+    live = verdict.answers and checks.possible(pool)
+    return {"pool": pool, "missing": verdict.missing, "live": live, "round": checks.ROUND}
 
 
 @register.filter

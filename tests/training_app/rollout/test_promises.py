@@ -223,6 +223,21 @@ def test_the_page_shows_the_query_and_not_what_was_answered(active: RouterModel,
     assert "1 of 1: about 100 of 100" in page
 
 
+def test_a_verdict_of_too_few_answers_leads_to_a_round_of_the_model_in_use(word_model: Make, checker: Client) -> None:
+    few = word_model(PERFECT, card(queries=12))
+    gate.promote(few, actor=None, override="for the test")
+    few.refresh_from_db()
+    page, address = (
+        reverse(name, args=args) for name, args in (("model", ["support", few.version]), ("check_answers", ["support"]))
+    )
+    assert address not in checker.get(page).content.decode(), "nothing was answered"
+    decide(few, 5)
+    assert f'action="{address}"' in checker.get(page).content.decode()
+    for _click in range(2):
+        assert "What does this query need?" in checker.post(address, {"do": "draw"}, follow=True).content.decode()
+    assert CheckedAnswer.objects.count() == 5
+
+
 def test_another_pools_answer_is_not_found(active: RouterModel, checker: Client) -> None:
     decide(active, 5)
     checker.post(reverse("check_answers", args=[active.pool.slug]), {"do": "draw"})

@@ -55,6 +55,8 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _act(request: HttpRequest, pool: Pool) -> None:
     do = request.POST.get("do")
+    if do == "draw" and checks.waiting(pool):
+        return  # a round that somebody has begun
     if do == "draw":
         drawn = checks.draw(pool, actor=person(request))
         words = ngettext("%(n)d answer was drawn at random.", "%(n)d answers were drawn at random.", drawn)

@@ -22,6 +22,11 @@ def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, 
     assert "Show as table" in page
 
 
+def test_too_few_answers_come_with_the_button_that_gets_more(done: Run, browser: Client) -> None:
+    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
+    assert re.search(r'href="/p/support/label/">Label 38 more queries', page)
+
+
 def test_a_scorecard_shows_who_needs_nobody_abstention_and_what_perturbed_answers_are_worth(
     done: Run, browser: Client
 ) -> None:
