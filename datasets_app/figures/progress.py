@@ -19,6 +19,8 @@ from datasets_app.models import Assignment, GoldAgent, Label, Query, QueueItem, 
 SPOKEN = (Label.Source.HUMAN, Label.Source.ADJUDICATION, Label.Source.IMPORT)
 #: A pool of more queries is counted in the background, and up to so many are counted while somebody waits.
 LARGE = 10_000
+#: With fewer labels there is nothing to put into three splits.
+LEAST_TO_TRAIN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,12 @@ def questions(pool: Pool, person: User | None = None) -> list[tuple[Agent, int]]
     agents = pool.agents.active().filter(Q(pk__in=asked) | Q(pk__in=held)).order_by("number")
     counted = [(agent, left(pool, person, agent).yours) for agent in agents]
     return [(agent, count) for agent, count in counted if count]
+
+
+def trainable(pool: Pool) -> bool:
+    """Whether the pool has labels enough to train on."""
+    gold = Query.objects.of(pool).filter(state=Query.State.GOLD)
+    return gold[:LEAST_TO_TRAIN].count() == LEAST_TO_TRAIN
 
 
 def is_labeled() -> Exists:

@@ -20,6 +20,7 @@ from agents_app.pools import PoolError
 from datasets_app.files import checking, imports, label_columns, looking, meanings, shapes, uploads
 from datasets_app.models import Import
 from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm
+from datasets_app.traces import exports as trace_exports
 from routerweb.http import page, reads_file, wants_fragment
 from training_app.engine.data.examples import Agent
 
@@ -108,6 +109,7 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         "more_values": max(len(values) - MOST_VALUES, 0),
         "agents": agents,
         "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),
+        "are_traces": reading.shape in trace_exports.NAMES,
         "tool": shapes.NAMES.get(reading.shape, ""),
         "meanings": MEANINGS,
         "columns": _with_meanings(looked) if looked else [],

@@ -12,12 +12,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labels import labeling, queue, trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 from datasets_app.pages import chat
+from datasets_app.traces import traffic
 
 SKIP_REASONS = (
     gettext_lazy("I do not understand it"),
@@ -147,7 +149,8 @@ def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
 
 
 def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, Any]:
-    """Why there is nothing to do: never an unexplained "no tasks"."""
+    """Why there is nothing to do: never an unexplained "no tasks"; and what to do next, by the person's role."""
+    roles = roles_of(person, pool)
     return {
         "query": None,
         "only": agent,
@@ -158,6 +161,9 @@ def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, A
         "queries": Query.objects.of(pool).exists(),
         "agents": pool.agents.filter(state=Agent.State.ACTIVE).exists(),
         "open_for_others": progress.left(pool, person, agent).others,
+        "traffic": agent is None and traffic.waits(pool),
+        "may_choose": bool({Role.REVIEWER, Role.OPS} & roles),
+        "may_train": agent is None and Role.OPS in roles and progress.trainable(pool),
     }
 
 

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
@@ -24,11 +25,19 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": pool,
         "traffic": seen,
+        "has_agents": pool.agents.active().exists(),
+        "rated": any(one.rated for one in seen.answering),
         "sample": min(traffic.SAMPLE, seen.unasked),
         "may_add": Role.OPS in roles,
         "may_label": Role.LABELER in roles,
     }
-    return page(request, "datasets_app/traffic.html", context, title=_("Traffic"))
+    return page(
+        request,
+        "datasets_app/traffic.html",
+        context,
+        title=_("Traffic"),
+        crumbs=[(_("Queries"), reverse("queries", args=[slug]))],
+    )
 
 
 @require_POST

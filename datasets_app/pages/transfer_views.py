@@ -142,6 +142,7 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
     }
     if upload.ended and upload.queries_added and not upload.labels_added and not upload.suggestions_added:
         context["llm_address"] = _llm_address(request, pool)
+    context["least_to_train"] = progress.LEAST_TO_TRAIN
     context["are_traces"] = upload.reading.get("shape") in trace_exports.NAMES
     if wants_fragment(request):
         response = render(request, "datasets_app/_import_live.html", context)

@@ -120,6 +120,17 @@ def add_missing(pool: Pool, names: Sequence[str], actor: Any) -> list[Agent]:
     return [pools.add_agent(pool, name, actor=actor) for name in dict.fromkeys(names) if name in lacking]
 
 
+def came_in(pool: Pool) -> bool:
+    """Whether any user turn has come in as a trace."""
+    return TracedTurn.objects.filter(pool=pool).exists()
+
+
+def waits(pool: Pool) -> bool:
+    """Whether queries of the newest NEWEST turns wait until somebody chooses which of them people label."""
+    newest = TracedTurn.objects.filter(pool=pool).order_by("-pk").values("query")[:NEWEST]
+    return _unasked(pool).filter(pk__in=newest).exists()
+
+
 def _unasked(pool: Pool) -> "QuerySet[Query]":
     """Queries of traffic that nobody has labeled or is asked about."""
     queued = Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))

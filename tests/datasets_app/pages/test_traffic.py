@@ -1,11 +1,13 @@
 """The page Traffic: what came in as traces, the agents that it names, and a sample of it in the labeling queue."""
 
+import re
+
 import pytest
 from django.test import Client
 
-from agents_app.models import Pool
-from datasets_app.labels import queue
-from datasets_app.models import QueueItem, TracedTurn
+from agents_app.models import Agent, Pool
+from datasets_app.labels import labels, queue
+from datasets_app.models import Query, QueueItem, TracedTurn
 from datasets_app.traces import names, storing, traffic
 from datasets_app.traces.spans import AGENT
 from datasets_app.traces.turns import Turn
@@ -77,6 +79,30 @@ def test_one_click_queues_the_most_valuable_sample(came_in, ops) -> None:
     ops.post("/p/support/traffic/label/", {"count": 500})
     assert QueueItem.objects.filter(queue.OPEN).count() == 120
     assert traffic.read(came_in).unasked == 0
+
+
+def test_a_pool_without_agents_is_asked_for_these_first(came_in, ops) -> None:
+    assert "Queue them" in ops.get("/p/support/traffic/").content.decode()
+    came_in.agents.update(state=Agent.State.RETIRED)
+    shown = ops.get("/p/support/traffic/").content.decode()
+    assert "Queue them" not in shown
+    assert re.search("rw-button-primary[^>]*>Add these agents", shown)
+
+
+def test_the_labeling_page_leads_on(came_in, ops, person) -> None:
+    """From an empty queue to the traffic, and from enough labels to a training."""
+    shown = ops.get("/p/support/label/").content.decode()
+    assert "Nothing is queued." in shown
+    assert 'href="/p/support/traffic/"' in shown
+    lea = Client()
+    lea.force_login(person("lea"))
+    shown = lea.get("/p/support/label/").content.decode()
+    assert "once reviewers or ops choose" in shown
+    assert "/traffic/" not in shown
+    for query in Query.objects.of(came_in)[:12]:
+        labels.record(query, source="import", required=[0], asked=[0, 1, 2, 3])
+    assert "Train a router on these labels" in ops.get("/p/support/label/").content.decode()
+    assert "Train a router" not in lea.get("/p/support/label/").content.decode()
 
 
 def test_a_labeler_sees_no_traffic(came_in, person) -> None:

@@ -1,7 +1,7 @@
 """The way from an empty pool to a router that answers: six steps, each with its true count, what is missing and one button."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.urls import reverse
 from django.utils.formats import number_format
@@ -11,6 +11,8 @@ from django.utils.translation import ngettext
 from agents_app.access import Role
 from agents_app.models import Agent, ApiKey, Pool
 from datasets_app.figures import progress
+from datasets_app.figures.progress import LEAST_TO_TRAIN
+from datasets_app.traces import traffic
 from training_app.models import RouterModel, Run
 from training_app.versions import registry, verdict
 
@@ -18,8 +20,6 @@ from training_app.versions import registry, verdict
 AGENTS = 2
 #: Labels to aim at: so many for the pool, or so many for each agent where that is more.
 LABELS, LABELS_EACH = 50, 10
-#: With fewer labels there is nothing to put into three splits.
-LABELS_LEAST = 12
 PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
 OPS = frozenset({Role.OPS})
 
@@ -63,15 +63,16 @@ def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None =
         return None
     agents = progress.by_agent(pool)
     labeled = labeled or progress.labeled(pool)
+    chooses = bool(PEOPLE & set(roles)) and traffic.waits(pool) and not progress.left(pool).total
     steps = (
         _agents(pool, len(agents)),
         _queries(pool, labeled),
-        _labels(pool, labeled, len(agents)),
+        _from_traffic(pool, labeled, len(agents)) if chooses else _labels(pool, labeled, len(agents)),
         _training(pool, labeled.labeled + labeled.llm, active),
         _promotion(pool, active),
         _key(pool, len(asking)),
     )
-    allowed = {"label": Role.LABELER in roles, "queries": bool(PEOPLE & set(roles))}
+    allowed = {"label": chooses or Role.LABELER in roles, "queries": bool(PEOPLE & set(roles))}
     shown = tuple(step if allowed.get(step.name, Role.OPS in roles) else _without_button(step) for step in steps)
     return Path(shown, tuple(agents) if any(count for _agent, count in agents) else (), LABELS_EACH)
 
@@ -87,15 +88,16 @@ def _without_button(step: Step) -> Step:
 
 def _agents(pool: Pool, count: int) -> Step:
     done = count >= AGENTS
-    return Step(
-        "agents",
-        _("Describe the agents"),
-        done,
-        ngettext("%(n)s agent", "%(n)s agents", count) % {"n": number_format(count)},
-        "" if done else _("A pool needs at least two agents. Write one per line: name, colon, description."),
-        _("Add agents"),
-        reverse("agents_add_several", args=[pool.slug]),
-    )
+    words = ngettext("%(n)s agent", "%(n)s agents", count) % {"n": number_format(count)}
+    by_hand = reverse("agents_add_several", args=[pool.slug])
+    if not done and traffic.came_in(pool):
+        missing = _("The traffic names the agents that answered. Add them with one click.")
+        address = reverse("traffic", args=[pool.slug])
+        return Step(
+            "agents", _("Describe the agents"), done, words, missing, _("Add them"), address, _("Add others"), by_hand
+        )
+    missing = "" if done else _("A pool needs at least two agents. Write one per line: name, colon, description.")
+    return Step("agents", _("Describe the agents"), done, words, missing, _("Add agents"), by_hand)
 
 
 def _queries(pool: Pool, labeled: progress.Labeled) -> Step:
@@ -131,7 +133,7 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
         count = _("%(count)s, and %(llm)s by an LLM") % {"count": count, "llm": number_format(llm)}
     out_of_queries = have >= labeled.queries
     also, also_at = "", ""
-    if LABELS_LEAST <= have < aim:
+    if LEAST_TO_TRAIN <= have < aim:
         also, also_at = _("Train with what is there"), reverse("run_new", args=[pool.slug])
     elif have + llm < aim and labeled.queries > have + llm:
         also, also_at = _("Have an LLM label"), reverse("prelabel", args=[pool.slug])
@@ -148,6 +150,15 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
     )
 
 
+def _from_traffic(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
+    """The step where nothing is queued and traffic waits: choose what people label of it."""
+    step = _labels(pool, labeled, agents)
+    if step.done:
+        return step
+    missing = _("Traffic is queued once you choose how much of it people label.")
+    return replace(step, missing=missing, action=_("Choose queries"), address=reverse("traffic", args=[pool.slug]))
+
+
 def _training(pool: Pool, labels: int, active: RouterModel | None) -> Step:
     runs = Run.objects.filter(pool=pool)
     finished = runs.filter(status=Run.Status.DONE).count()
@@ -160,9 +171,9 @@ def _training(pool: Pool, labels: int, active: RouterModel | None) -> Step:
         missing = _("It waits for a worker.") if last.status == Run.Status.QUEUED else _("It trains now.")
     elif last and last.status == Run.Status.FAILED and not done:
         missing = _("The last run failed: %(why)s") % {"why": last.error[:200]}
-    elif labels < LABELS_LEAST and not done:
-        missing = ngettext("It takes at least %(n)s label.", "It takes at least %(n)s labels.", LABELS_LEAST) % {
-            "n": LABELS_LEAST
+    elif labels < LEAST_TO_TRAIN and not done:
+        missing = ngettext("It takes at least %(n)s label.", "It takes at least %(n)s labels.", LEAST_TO_TRAIN) % {
+            "n": LEAST_TO_TRAIN
         }
         action = ""
     return Step("train", _("Train"), done, count, missing, action, address)

@@ -12,6 +12,9 @@ from agents_app.models import Pool
 from datasets_app.figures import progress
 from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from datasets_app.traces import storing, traffic
+from datasets_app.traces.spans import AGENT
+from datasets_app.traces.turns import Turn
 from training_app.pages.home import first_steps
 from training_app.versions import registry
 
@@ -52,6 +55,26 @@ def test_a_bare_pool_begins_with_its_agents(bare: Pool) -> None:
     assert [one.done for one in path.steps] == [False] * 6
     assert path.current.count == "0 agents"
     assert step(bare, "train").action == "", "there is nothing to train on"
+
+
+def test_traffic_gives_the_agents_and_what_to_label(bare: Pool) -> None:
+    turns = [
+        Turn(f"trace-{n}", 1_772_359_200.0 + n, [["user", f"question {n}"]], names=[[AGENT, "Billing"]])
+        for n in range(60)
+    ]
+    storing.store(bare, turns)
+    agents = step(bare, "agents")
+    assert (agents.action, agents.address, agents.also) == ("Add them", "/p/travel/traffic/", "Add others")
+    for name in ("Billing", "Refunds"):
+        pools.add_agent(bare, name)
+    assert step(bare, "agents").action == "Add agents"
+    label = step(bare, "label")
+    assert (label.action, label.address, label.count) == ("Choose queries", "/p/travel/traffic/", "0 of 50")
+    path = first_steps.path(bare, {Role.LABELER})
+    assert path is not None
+    assert path.steps[2].address == "/p/travel/label/"
+    traffic.queue_sample(bare, 20)
+    assert step(bare, "label").action == "Label"
 
 
 def test_what_is_missing_is_counted(bare: Pool) -> None:
