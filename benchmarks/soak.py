@@ -59,7 +59,7 @@ print("counted", Decision.objects.count(), *(Run.objects.filter(status=s).count(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request: what it was, when it began and ended (monotonic seconds), and its status; 0 is a broken connection."""
 
     what: str
@@ -76,7 +76,7 @@ class Traffic:
     machines: list[Machine]
     key: str
     session: str
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     decided: Counter[str] = field(default_factory=Counter)
     last: str = ""
 
@@ -122,7 +122,9 @@ class Traffic:
                 connection.close()
             ended = time.monotonic()
             good = status in (200, 201)
-            self.asked.append(Asked(what, began, ended, status, "" if good else content.decode(errors="replace")[:200]))
+            self.requests.append(
+                Request(what, began, ended, status, "" if good else content.decode(errors="replace")[:200])
+            )
             if good and what == "route":
                 self.last = json.loads(content)["decision_id"]
             if good and what in ("route", "batch"):
@@ -237,18 +239,18 @@ def _told(
     # A route never needs the database; everything else may say that it is away, while it is.
     errors = [
         one
-        for one in traffic.asked
+        for one in traffic.requests
         if one.status not in (200, 201)
         and (one.what in ("route", "batch") or not (one.ended >= away[0] and one.began <= away[1]))
     ]
-    excused = sum(one.status not in (200, 201) for one in traffic.asked) - len(errors)
-    times = sorted(1000 * (one.ended - one.began) for one in traffic.asked if one.what == "route")
+    excused = sum(one.status not in (200, 201) for one in traffic.requests) - len(errors)
+    times = sorted(1000 * (one.ended - one.began) for one in traffic.requests if one.what == "route")
     p99 = times[len(times) * 99 // 100]
     warm = [sum(size) for at, size in sizes if WARM_SHARE <= at / seconds < 2 * WARM_SHARE]
     late = [sum(size) for at, size in sizes if at / seconds >= 1 - WARM_SHARE]
     growth = statistics.median(late) / statistics.median(warm) - 1
     answered, (kept, dropped) = traffic.decided.total(), decisions
-    counts = Counter(one.what for one in traffic.asked)
+    counts = Counter(one.what for one in traffic.requests)
     print(f"{seconds:.0f} s on {'PostgreSQL, restarted half-way' if restarted else 'SQLite'}: {dict(counts)}")
     print(f"runs beside it: {runs[0]} launched, {runs[1]} done and {runs[2]} failed in all")
     if restarted:

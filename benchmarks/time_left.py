@@ -23,7 +23,7 @@ SLACK = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Estimate:
     """At a share of a run's time: the seconds that the page said were left, and those that were."""
 
     run: int
@@ -38,7 +38,7 @@ class Said:
         return max(said / left, left / said)
 
 
-def of_run(key: int) -> list[Said]:
+def of_run(key: int) -> list[Estimate]:
     """What the page would have said of a finished run at the event nearest before each share of AT."""
     from training_app.models import Run, RunEvent
     from training_app.pages.training import stages
@@ -56,16 +56,16 @@ def of_run(key: int) -> list[Said]:
         run.total = max((event.step for event in events if event.phase == run.phase), default=0)
         course = stages.course(run, until)
         if course is not None and course.left is not None:
-            rows.append(Said(key, share, course.left.total_seconds(), (1 - share) * took))
+            rows.append(Estimate(key, share, course.left.total_seconds(), (1 - share) * took))
     return rows
 
 
-def of_runs(keys: Sequence[int]) -> list[Said]:
+def of_runs(keys: Sequence[int]) -> list[Estimate]:
     """`of_run` of each."""
     return [one for key in keys for one in of_run(key)]
 
 
-def lines(rows: Sequence[Said]) -> list[str]:
+def lines(rows: Sequence[Estimate]) -> list[str]:
     """A table: at each share, the median factor, the ninth of ten, and the worst."""
     shown = [f"{'of the run':>10}  {'runs':>4}  {'median factor':>13}  {'9 of 10 within':>14}  {'worst':>6}"]
     for share in AT:

@@ -58,7 +58,7 @@ unfold_forms.UnfoldAdminReadonlyField = ReadonlyField
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HistoryEntry:
     """An entry of the audit trail as the admin's history draws it."""
 
     action_time: datetime
@@ -66,7 +66,7 @@ class Told:
     get_change_message: str
 
     @classmethod
-    def of(cls, entry: AuditEntry) -> "Told":
+    def of(cls, entry: AuditEntry) -> "HistoryEntry":
         detail = in_words(entry.detail) if entry.detail else ""
         return cls(entry.at, User(username=entry.actor_name), f"{entry.action}{': ' if detail else ''}{detail[:300]}")
 
@@ -118,7 +118,7 @@ class LeadsOn:
         entries: QuerySet[AuditEntry] = AuditEntry.objects.none()
         if obj is not None and Role.OPS in roles_of(request.user):
             entries = audit.about(*self.audited_as(obj))
-        page = Paginator([Told.of(entry) for entry in entries[:ENTRIES]], ENTRIES).get_page(1)
+        page = Paginator([HistoryEntry.of(entry) for entry in entries[:ENTRIES]], ENTRIES).get_page(1)
         context = {"action_list": page, "pagination_required": False, **(extra_context or {})}
         answer: HttpResponse = super().history_view(request, object_id, context)  # type: ignore[misc]
         return answer

@@ -54,7 +54,7 @@ def alarm_lines(draws: int) -> None:
     from benchmarks.promises import alarms
 
     rng = np.random.default_rng(0)
-    found = [alarms.told(rng) for _ in range(draws)]
+    found = [alarms.alarm_of(rng) for _ in range(draws)]
     outcomes, checks = sum(one.outcomes for one in found), sum(one.checks for one in found)
     either, false = sum(one.outcomes or one.checks for one in found), sum(one.false for one in found)
     print(f"promised {alarms.PROMISED:.0%}, delivered {alarms.DELIVERED:.0%}, of {draws}:")

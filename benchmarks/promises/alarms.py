@@ -17,7 +17,7 @@ MONTH = 600  # outcomes of a quiet month
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AlarmResult:
     """Whether outcomes told within 60, whether 30 checked answers did, and whether a kept promise was told of in a month."""
 
     outcomes: bool
@@ -25,7 +25,7 @@ class Told:
     false: bool
 
 
-def told(rng: Rng) -> Told:
+def alarm_of(rng: Rng) -> AlarmResult:
     """One pool with a broken promise, and one with a kept one."""
     promised = rng.binomial(CHECKED, PROMISED) / CHECKED
     range_ = shares.wilson(round(promised * CHECKED), CHECKED)
@@ -34,7 +34,7 @@ def told(rng: Rng) -> Told:
     surprised = sequential.surprise(promised, spread, int(rng.binomial(30, DELIVERED)), 30) <= SURPRISING
     false = sequential.broken(promised, spread, rng.random(MONTH) < PROMISED)
     false |= sequential.surprise(promised, spread, int(rng.binomial(30, PROMISED)), 30) <= SURPRISING
-    return Told(within, surprised, bool(false))
+    return AlarmResult(within, surprised, bool(false))
 
 
 def named(rng: Rng, queries: int, better: float, alike: float = 0.6) -> bool:

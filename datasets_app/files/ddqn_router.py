@@ -187,7 +187,7 @@ def _ratios(data: Mapping[str, Any], config: Path) -> tuple[float, float, float]
 
 
 @dataclass
-class Taken:
+class ImportedProject:
     """What went in: `uploads` with their problems, how many labels its cache knew, how groups were split."""
 
     agents: pools.Loaded
@@ -203,9 +203,9 @@ def take(
     dataset: Dataset | None = None,
     progress: storing.Progress | None = None,
     actor: Who = None,
-) -> Taken:
+) -> ImportedProject:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
-    result = Taken(pools.load_agents(pool, project.agents, actor), [])
+    result = ImportedProject(pools.load_agents(pool, project.agents, actor), [])
     target = dataset or adding.dataset_of(pool)
     # First the splits, which then hold for the same texts of the file that has all; last what has no label.
     files = [(path, split) for split, path in project.splits.items()]
@@ -263,7 +263,7 @@ def _answers(cache: Path, agent_ids: set[int]) -> Iterator[tuple[str, list[int]]
 # ---------------------------------------------------------------------------------------------- saying it line by line
 
 
-def report(project: Project, imported: Taken) -> Iterator[str]:
+def report(project: Project, imported: ImportedProject) -> Iterator[str]:
     """A line for each thing beside the files' rows: taken, of another meaning here, or left."""
     loaded = imported.agents
     yield f"taken    agents: {loaded.created} added, {loaded.updated} changed, {loaded.unchanged} unchanged"

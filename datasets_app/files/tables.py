@@ -29,7 +29,7 @@ OWN = {"jsonl": Reading("objects"), "csv": Reading("csv"), "txt": Reading("lines
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnnotatorAnswer:
     """What one annotator of a file said: their name there, the agents, and those asked about where that is not all."""
 
     by: str
@@ -51,7 +51,7 @@ class FileRow(Row):
     """A row with what people and models said of it by name; `remark` says why it has no label where its file seems to give one.
     `turn`: who answered it, from an export of traces."""
 
-    answers: tuple[Said, ...] = ()
+    answers: tuple[AnnotatorAnswer, ...] = ()
     suggested: tuple[Suggested, ...] = ()
     remark: str = ""
     turn: tuple[Turn, str, bool] | None = None
@@ -110,7 +110,7 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
     """The row that a record makes. Raises BadRow, with the labels that are not understood as `excerpt`."""
     try:
         statements = [
-            Said(one.by, required, None if one.about is None else _about(one, values))
+            AnnotatorAnswer(one.by, required, None if one.about is None else _about(one, values))
             for one in task.answers
             if (required := understood(one, reading, values)) is not None
         ]

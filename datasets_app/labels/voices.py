@@ -45,7 +45,7 @@ class Merge(NamedTuple):
     since: datetime | None = None
 
 
-class Said(NamedTuple):
+class AgentAnswer(NamedTuple):
     """One answer about one agent: needed or not, and the label that says so."""
 
     needed: bool
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 
 Merges = Mapping[int, Merge]
 Voice = tuple[int, int | None]  # the rank of its source, and for people who it is
-Heard = dict[int, dict[Voice, Said]]  # agent → voice → what it said last
+Heard = dict[int, dict[Voice, AgentAnswer]]  # agent → voice → what it said last
 
 
 def merges(pools: Iterable[int]) -> dict[int, dict[int, Merge]]:
@@ -96,11 +96,11 @@ def listen(labels: Iterable[Statement], *, llm: bool = False, unsure: bool = Fal
             if label.unsure and not unsure:
                 of.pop(voice, None)
             else:
-                of[voice] = Said(agent in required, label.pk, label.created_at)
+                of[voice] = AgentAnswer(agent in required, label.pk, label.created_at)
     return heard
 
 
-def decide(heard: Heard, merged: Merges) -> dict[int, dict[Voice, Said]]:
+def decide(heard: Heard, merged: Merges) -> dict[int, dict[Voice, AgentAnswer]]:
     """Agent → what the voices of its highest source say of it, once merges are resolved. Merged agents are not among the keys."""
     if not merged:
         return {agent: _highest(of) for agent, of in heard.items() if of}
@@ -112,17 +112,17 @@ def decide(heard: Heard, merged: Merges) -> dict[int, dict[Voice, Said]]:
     return {agent: of for agent, of in by_agent.items() if of}
 
 
-def _highest(of: Mapping[Voice, Said]) -> dict[Voice, Said]:
+def _highest(of: Mapping[Voice, AgentAnswer]) -> dict[Voice, AgentAnswer]:
     top = min(rank for rank, _who in of)
     return {voice: opinion for voice, opinion in of.items() if voice[0] == top}
 
 
 def _resolved(
     agent: int, heard: Heard, came_from: Mapping[int, Sequence[tuple[int, Merge]]], above: frozenset[int]
-) -> dict[Voice, Said]:
+) -> dict[Voice, AgentAnswer]:
     """What the highest source says of an agent, with what travels to it from agents that were merged into it."""
     own = heard.get(agent, {})
-    arriving: dict[Voice, list[Said]] = defaultdict(list)
+    arriving: dict[Voice, list[AgentAnswer]] = defaultdict(list)
     for child, step in came_from.get(agent, ()):
         if child in above:
             continue
@@ -137,7 +137,7 @@ def _resolved(
     return _highest({voice: max(several, key=lambda one: one.label) for voice, several in arriving.items()})
 
 
-def _answered(own: Said | None, earlier: Said, step: Merge) -> bool:
+def _answered(own: AgentAnswer | None, earlier: AgentAnswer, step: Merge) -> bool:
     """Whether `own`, about the agent that took over, is a later "no" that knew of the merge."""
     if own is None or own.needed or own.label <= earlier.label:
         return False

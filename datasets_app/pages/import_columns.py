@@ -53,7 +53,7 @@ def reading_of(pool: Pool, file: UploadedFile) -> Reading | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LabelValue:
     """One value of the labels beside what it may mean: `chosen` is an agent's id, NONE, LEAVE, NEW or "" for not said yet."""
 
     value: str
@@ -210,15 +210,15 @@ def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
     return decided
 
 
-def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[Asked]:
+def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[LabelValue]:
     """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
-    answers = [Asked(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
+    answers = [LabelValue(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
     for one in checked.strange:
-        answers.append(Asked(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
+        answers.append(LabelValue(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
     return answers
 
 
-def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:
+def _undecided(values: list[LabelValue], asked: Mapping[str, str]) -> str:
     """The question to whoever imports a file with labels whose meaning they have not seen; "" where there is none."""
     decided = dict(_said(asked))
     if asked.get("others") == LEAVE:
@@ -231,7 +231,7 @@ def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:
 
 
 def _begin(
-    request: HttpRequest, upload: Import, reading: Reading, values: list[Asked], form: ColumnsForm
+    request: HttpRequest, upload: Import, reading: Reading, values: list[LabelValue], form: ColumnsForm
 ) -> HttpResponse:
     """Read the file in as it was said. Raises PoolError for an agent that cannot be made."""
     actor, choices = person(request), dict(_said(request.POST))

@@ -39,16 +39,16 @@ class Call:
     questions: Sequence[Question]
 
 
-Known = list[tuple[Question, LlmAnswer]]
+StoredAnswers = list[tuple[Question, LlmAnswer]]
 #: Takes questions whose answer is stored already, and whether this very job had asked for it.
-WriteKnown = Callable[[Known, bool], None]
+WriteStored = Callable[[StoredAnswers, bool], None]
 
 
 class Calls:
     """The calls of one job as one worker makes them."""
 
-    def __init__(self, job: PrelabelJob, agents: Sequence[Agent], instruction: str, write_known: WriteKnown) -> None:
-        self.job, self.write_known = job, write_known
+    def __init__(self, job: PrelabelJob, agents: Sequence[Agent], instruction: str, write_stored: WriteStored) -> None:
+        self.job, self.write_stored = job, write_stored
         roster, limits = prompts.roster_digest(agents), (job.minimum, job.maximum or None)
         self._key = lambda text: prompts.answer_key(text, job.model, instruction, roster, limits)
 
@@ -129,7 +129,7 @@ class Calls:
         stored = LlmAnswer.objects.in_bulk([question.key for question in questions], field_name="key")
         answers = [(question, stored[question.key]) for question in questions if question.key in stored]
         if answers:
-            self.write_known(answers, own)
+            self.write_stored(answers, own)
         return set(stored)
 
 

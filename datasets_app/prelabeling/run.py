@@ -28,7 +28,7 @@ from datasets_app.labels import disagreement, labels
 from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
-from datasets_app.prelabeling.calls import Call, Calls, Known, Question
+from datasets_app.prelabeling.calls import Call, Calls, Question, StoredAnswers
 from routerweb.observing import tracing
 from training_app.engine import llm
 from training_app.engine.data.examples import Agent
@@ -88,13 +88,13 @@ class _Turn:
         self.agents: tuple[Agent, ...] = pools.roster(job.pool, retired=False)
         self.limits = (job.minimum, job.maximum or None)
         self.instruction = prompts.render(job.prompt.text, job.pool, self.agents, job.minimum, job.maximum or None)
-        self.calls = Calls(job, self.agents, self.instruction, self._write_known)
+        self.calls = Calls(job, self.agents, self.instruction, self._write_stored)
         self.stopping = threading.Event()
         self.work: queue.Queue[Call | None] = queue.Queue()
         self.replies: queue.Queue[Reply] = queue.Queue()
         self.arrived: list[Reply] = []  # not stored yet
         self.out = 0  # calls whose replies are not stored yet
-        self.unlabeled: Known = []  # answers that are stored, and whose labels are not yet written
+        self.unlabeled: StoredAnswers = []  # answers that are stored, and whose labels are not yet written
         self.failures = 0  # calls in a row that the server did not answer
         self.asked_again: set[str] = (
             set()
@@ -274,7 +274,7 @@ class _Turn:
             return False
         return True
 
-    def _keep(self, good: Sequence[tuple[Question, llm.Suggestion]]) -> Known:
+    def _keep(self, good: Sequence[tuple[Question, llm.Suggestion]]) -> StoredAnswers:
         answers = [
             LlmAnswer(
                 key=question.key,
@@ -301,7 +301,7 @@ class _Turn:
                 self.progress(self.job)
         self.labeled_at = time.monotonic()
 
-    def _write_known(self, answers: Known, own: bool) -> None:
+    def _write_stored(self, answers: StoredAnswers, own: bool) -> None:
         with transaction.atomic():
             self._label(answers, cached=not own)
             self._mark([question for question, _answer in answers], ItemStatus.ANSWERED if own else ItemStatus.CACHED)

@@ -305,8 +305,8 @@ def _of_conversations(pool: Pool, names: Iterable[str]) -> dict[str, list[Traced
     return rows
 
 
-def _said(row: TracedTurn) -> turns.Said:
-    return turns.Said(row.trace, row.at.timestamp(), row.query.text, row.answer)
+def _said(row: TracedTurn) -> turns.EarlierTurn:
+    return turns.EarlierTurn(row.trace, row.at.timestamp(), row.query.text, row.answer)
 
 
 def _join_again(pool: Pool, made: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:

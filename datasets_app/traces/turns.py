@@ -174,7 +174,7 @@ def verdict_of(value: Any, label: Any = None) -> tuple[bool | None, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EarlierTurn:
     """What one turn adds to the history of those after it in its conversation."""
 
     trace: str
@@ -188,7 +188,7 @@ def is_alone(turn: Turn) -> bool:
     return bool(turn.conversation) and len(turn.messages) == 1
 
 
-def history(turns: Iterable[Said], turn: Said) -> list[list[str]]:
+def history(turns: Iterable[EarlierTurn], turn: EarlierTurn) -> list[list[str]]:
     """What was said in a conversation before a turn, as [speaker, text]; what its own trace says of it again is no history."""
     messages = []
     for one in sorted(turns, key=lambda one: one.at):
@@ -197,12 +197,12 @@ def history(turns: Iterable[Said], turn: Said) -> list[list[str]]:
     return messages
 
 
-def join(made: Sequence[Turn], earlier: Mapping[str, Sequence[Said]]) -> None:
+def join(made: Sequence[Turn], earlier: Mapping[str, Sequence[EarlierTurn]]) -> None:
     """Give turns that came alone the turns before them in their conversation: those of `earlier`, by conversation, and of `found`."""
-    turns_of_conversation: dict[str, dict[tuple[str, str], Said]] = defaultdict(dict)
+    turns_of_conversation: dict[str, dict[tuple[str, str], EarlierTurn]] = defaultdict(dict)
     for name, before in earlier.items():
         turns_of_conversation[name] = {(one.trace, one.text): one for one in before}
-    own = [Said(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in made]
+    own = [EarlierTurn(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in made]
     for turn, one in zip(made, own, strict=True):
         turns_of_conversation[turn.conversation].setdefault(
             (one.trace, one.text), one

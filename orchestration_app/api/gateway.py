@@ -65,8 +65,8 @@ class Answering:
             return
         if self.ended is None:
             self.ended = await following.end(self.key)
-        asked = [one["question"] for one in self.ended["questions"]]
-        yield self.ended["answer"] or "\n\n".join(asked) or f"There is no answer. {self.ended['error']}"
+        questions = [one["question"] for one in self.ended["questions"]]
+        yield self.ended["answer"] or "\n\n".join(questions) or f"There is no answer. {self.ended['error']}"
 
     def about(self) -> Json:
         """What a client may want to know beyond OpenAI's fields."""

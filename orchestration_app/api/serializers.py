@@ -13,7 +13,7 @@ from training_app.api.errors import Refused
 from training_app.api.fields import Choice, Flag, Ids, Moment, Number, Rounded, Text, Whole
 from training_app.api.serializers.base import Body, OfPool
 from training_app.api.serializers.routing import option_field
-from training_app.api.serializers.runs import MOST, PageAsked
+from training_app.api.serializers.runs import MOST, PageParameters
 from training_app.engine.data import storable
 
 ROLES = ("system", "user", "assistant")
@@ -55,7 +55,7 @@ class Messages(serializers.ListField):
         raise Refused(400, "invalid", f"{field} {reason}.", field=field)
 
 
-class Asked(OfPool):
+class TaskBody(OfPool):
     """A task, and what agents may do about it."""
 
     task = Text(20_000, required=False, default="", help_text="The task as a text; or send messages.")
@@ -96,7 +96,7 @@ class Asked(OfPool):
         return values
 
 
-class OrchestrateRequest(Asked):
+class OrchestrateRequest(TaskBody):
     """A task to work on to its end."""
 
     paths = Whole(
@@ -149,7 +149,7 @@ class SaidSerializer(serializers.Serializer[Any]):
     )
 
 
-class NextRequest(Asked):
+class NextRequest(TaskBody):
     """How far an episode is whose calls the application makes itself."""
 
     history = serializers.ListField(
@@ -298,7 +298,7 @@ class EpisodeDetailSerializer(ResultSerializer):
     page = serializers.CharField(help_text="Its page.")
 
 
-class EpisodesAsked(PageAsked):
+class EpisodesParameters(PageParameters):
     """Which episodes."""
 
     status = Choice(Episode.Status.values, required=False, help_text="Only those of this status.")

@@ -169,12 +169,12 @@ async def _called(box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str
     try:
         if spec.kind != Executor.Kind.MCP:
             text = str(arguments.get("task") or task)
-            asked = Ask(key, text, ({"role": "user", "content": text},))
-            return await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
-        asked = Ask(key, task, ({"role": "user", "content": task},))
+            ask = Ask(key, text, ({"role": "user", "content": text},))
+            return await calling.call(spec, ask, Wire(client), calling.Anywhere(), calling.Purse())
+        ask = Ask(key, task, ({"role": "user", "content": task},))
         prepared = asking.Prepared([], spec.most_cost, tool=ToolCall(tool.own, arguments))
         try:
-            return await asking.ask(spec, asked, prepared, Wire(client))
+            return await asking.ask(spec, ask, prepared, Wire(client))
         except CallFailed as failed:
             return Failure(failed.kind, str(failed), spec.most_cost if failed.kind == "timeout" else 0.0)
     finally:

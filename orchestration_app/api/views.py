@@ -199,12 +199,12 @@ class EpisodesView(ListView):
     filter_backends = [ByStatus]
 
     @operation(
-        "episodes", "The pool's episodes, newest first", of=OF, asked=shapes.EpisodesAsked,
+        "episodes", "The pool's episodes, newest first", of=OF, query_string=shapes.EpisodesParameters,
         answers={200: (shapes.EpisodesSerializer, "The episodes", {"pool": "support", "episodes": [examples.EPISODE]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The episodes of a pool, of one status where it is asked for. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(shapes.EpisodesAsked)
+        self.chosen = self.query_string(shapes.EpisodesParameters)
         pool = self.pool(self.chosen["pool"])
         rows = [following.answer(episode) for episode in self.part(episodes.of_pool(pool))]
         return self.listed(shapes.EpisodesSerializer({"pool": pool.slug, "episodes": rows}).data)

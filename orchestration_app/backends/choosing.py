@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from orchestration_app.backends import state
-from orchestration_app.backends.state import Known, Plan, Plans, PoolBackends
+from orchestration_app.backends.state import BackendState, Plan, Plans, PoolBackends
 from orchestration_app.backends.windows import Used
 from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, foremost
 from orchestration_app.engine.backends.pair_table import PRIOR, WEIGHT
@@ -27,7 +27,7 @@ class Assignment:
     """
 
     agent: int
-    backend: Known | None
+    backend: BackendState | None
     success: float = 0.0
     cost: float = 0.0
     latency: float = 0.0
@@ -102,7 +102,7 @@ def assign(
 
 
 def _assigned(
-    pool: PoolBackends, agent: int, backends: list[Known], request: Request, estimates: Mapping[int, float] | None,
+    pool: PoolBackends, agent: int, backends: list[BackendState], request: Request, estimates: Mapping[int, float] | None,
     plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
@@ -151,7 +151,7 @@ def _assigned(
 
 
 def _planned(
-    pool: PoolBackends, agent: int, free: list[Known], request: Request, estimates: Mapping[int, float] | None
+    pool: PoolBackends, agent: int, free: list[BackendState], request: Request, estimates: Mapping[int, float] | None
 ) -> Plan:
     """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
     wanted, pressed, after = request.wanted, request.pressed, request.after
@@ -221,7 +221,7 @@ def _following(one: Candidate, after: Mapping[int, float]) -> Candidate:
     )
 
 
-def _has(one: Known) -> bool:
+def _has(one: BackendState) -> bool:
     """Whether one more call is within what this process holds of its limits."""
     requests, tokens, places = one.limits
     left = one.left
@@ -232,7 +232,7 @@ def _has(one: Known) -> bool:
     )
 
 
-def _take(pool: PoolBackends, one: Known) -> None:
+def _take(pool: PoolBackends, one: BackendState) -> None:
     used = pool.usage.used.get(one.line)
     if used is None:
         used = pool.usage.used[one.line] = Used()
@@ -246,7 +246,7 @@ def _take(pool: PoolBackends, one: Known) -> None:
     one.candidate.rank = one.order * state.ORDER + one.times_taken
 
 
-def _why_none(backends: list[Known], size: float) -> str:
+def _why_none(backends: list[BackendState], size: float) -> str:
     if all(one.context and size > one.context for one in backends):
         return TOO_LONG
     if any(one.open for one in backends):

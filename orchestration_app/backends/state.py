@@ -55,7 +55,7 @@ PREFERENCES = 256
 
 
 @dataclass(slots=True)
-class Known:
+class BackendState:
     """One backend: its row's figures, what is held of its limits, and the candidate that choices are made of.
 
     `line` is the same for all backends that are one model at one provider: they share its limits, and so `left`.
@@ -126,7 +126,7 @@ class PoolBackends:
         held: dict[int, list[float]] = {}
         for one in self.by_key.values():
             one.left = held.setdefault(one.line, one.left)
-        self.by_agent: dict[int, list[Known]] = {}
+        self.by_agent: dict[int, list[BackendState]] = {}
         for one in sorted(self.by_key.values(), key=lambda one: (one.order, one.pk)):
             self.by_agent.setdefault(one.agent, []).append(one)
         self.scales: dict[int, tuple[float, float]] = {}
@@ -188,8 +188,8 @@ def lines_of(rows: Iterable[Backend]) -> dict[int, int]:
     }
 
 
-def _known(row: Backend, line: int) -> Known:
-    return Known(
+def _known(row: Backend, line: int) -> BackendState:
+    return BackendState(
         pk=row.pk, name=str(row), agent=row.agent.number, line=line, context=row.context,
         candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order * ORDER),
         limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,

@@ -24,7 +24,7 @@ from django.utils.module_loading import import_string
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
 from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import Ask, CallFailed, Reply, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Reply, Spec
 from orchestration_app.episodes.protocols import a2a, mcp, mcp_arguments, plain, responses
 from orchestration_app.episodes.protocols.responses import count
 from orchestration_app.episodes.wire import Wire, check_status, parsed, written
@@ -100,7 +100,7 @@ async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     )
 
 
-async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
     if spec.is_language_model:
         return await _language_model(spec, asked, prepared, wire)
     if spec.kind == Executor.Kind.WEBHOOK:
@@ -119,7 +119,7 @@ async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told
     return await scripted.play(spec, asked)
 
 
-async def _language_model(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+async def _language_model(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
     with tracing.completion(spec.address, spec.model, prepared.messages) as traced:
         if spec.kind == Executor.Kind.RESPONSES:
             reply = await responses.ask(spec, asked, prepared.messages, prepared.worst, wire)
@@ -182,7 +182,7 @@ def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
     }
 
 
-async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
     body: dict[str, Any] = {"model": spec.model, "messages": prepared.messages, "max_tokens": spec.most_tokens}
     if spec.tools:
         body["tools"] = list(spec.tools)
@@ -217,10 +217,10 @@ async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
         metadata["tool_calls"] = calls
     if finish := reply["choices"][0].get("finish_reason"):
         metadata["finish_reason"] = finish
-    return Told(content, cost, tokens_in + tokens_out, metadata)
+    return AttemptResult(content, cost, tokens_in + tokens_out, metadata)
 
 
-async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
+async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> AttemptResult:
     body = written(as_json(spec, asked))
     headers = {"Idempotency-Key": asked.attempt_key, **signing.headers(spec.secret, int(time.time()), body)}
     answer = await wire.post(
@@ -230,7 +230,7 @@ async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
     return _told(spec, parsed(answer))
 
 
-def _told(spec: Spec, reply: Mapping[str, Any]) -> Told:
+def _told(spec: Spec, reply: Mapping[str, Any]) -> AttemptResult:
     """What a webhook or a function said. Raises CallFailed where it is not what was agreed."""
     asks = reply.get("input_required") is True
     content, cost = reply.get("content"), reply.get("cost", 0.0 if asks else spec.most_cost)
@@ -243,10 +243,10 @@ def _told(spec: Spec, reply: Mapping[str, Any]) -> Told:
         raise CallFailed("malformed", "the answer's tokens are no whole number from 0")
     if not isinstance(metadata, dict):
         raise CallFailed("malformed", "the answer's metadata is no object")
-    return Told(content, float(cost), tokens, metadata, asks=asks, resume=metadata if asks else {})
+    return AttemptResult(content, float(cost), tokens, metadata, asks=asks, resume=metadata if asks else {})
 
 
-async def _function(spec: Spec, asked: Ask) -> Told:
+async def _function(spec: Spec, asked: Ask) -> AttemptResult:
     function = allowed(spec.function)
     loop = asyncio.get_running_loop()
     given = as_json(spec, asked)

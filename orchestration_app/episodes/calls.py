@@ -82,7 +82,7 @@ def _provider(address: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}".lower() if rest else ""
 
 
-class Said(NamedTuple):
+class EarlierOutput(NamedTuple):
     """One earlier output of the episode."""
 
     agent: str
@@ -116,7 +116,7 @@ class Ask:
     key: str
     task: str
     messages: Sequence[Mapping[str, str]] = ()
-    history: Sequence[Said] = ()
+    history: Sequence[EarlierOutput] = ()
     episode: str = ""
     step: int = 0
     exchanges: Sequence[Exchange] = ()
@@ -174,7 +174,7 @@ Outcome = Reply | Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AttemptResult:
     """What came of one attempt: `cost` None where who was called does not say."""
 
     content: str

@@ -32,7 +32,7 @@ from orchestration_app.engine.orchestrating.turns import (
 from orchestration_app.episodes import asides, calling, calls, composing, waits
 from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calling import Places, Purse
-from orchestration_app.episodes.calls import Ask, Said, Spec
+from orchestration_app.episodes.calls import Ask, EarlierOutput, Spec
 from orchestration_app.episodes.deciding import Deciding
 from orchestration_app.episodes.judging import shadows
 from orchestration_app.episodes.judging.shadows import Moment, ShadowPolicy
@@ -259,7 +259,8 @@ class Course:
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
             return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
         history = tuple(
-            Said(self.names.get(call.agent, str(call.agent)), call.output, call.failed) for call in request.calls
+            EarlierOutput(self.names.get(call.agent, str(call.agent)), call.output, call.failed)
+            for call in request.calls
         )
         asked = Ask(
             row.call_key, self.episode.task, self.episode.messages, history, str(self.episode.pk), request.step, aside.exchanges,

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestration_app.engine.orchestrating.support import pool_named
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 
 WAYS = ("echo", "say", "recorded", "simulated")
 
 
-async def play(spec: Spec, asked: Ask) -> Told:
+async def play(spec: Spec, asked: Ask) -> AttemptResult:
     """What the script says. Raises CallFailed."""
     script = spec.script
     seconds = _number(script, "seconds", 0.0)
@@ -34,11 +34,11 @@ async def play(spec: Spec, asked: Ask) -> Told:
         return _simulated(script, asked)
     cost, tokens = _number(script, "cost", spec.most_cost), int(_number(script, "tokens", 0))
     if script.get("asks") and not asked.exchanges:
-        return Told(str(script["asks"]), 0.0, 0, asks=True)
-    return Told(_content(script, asked), cost, tokens)
+        return AttemptResult(str(script["asks"]), 0.0, 0, asks=True)
+    return AttemptResult(_content(script, asked), cost, tokens)
 
 
-def _simulated(script: Mapping[str, Any], asked: Ask) -> Told:
+def _simulated(script: Mapping[str, Any], asked: Ask) -> AttemptResult:
     """What a simulated agent says after what was said in this episode: the same for the same task and calls, whenever it is asked."""
     try:
         pool = pool_named(str(script.get("pool", "")))
@@ -50,7 +50,7 @@ def _simulated(script: Mapping[str, Any], asked: Ask) -> Told:
         raise CallFailed("malformed", f"a simulated agent needs pool and agent: {error}") from None
     if call.failed:
         raise CallFailed("failed", "the simulated agent failed, as it does now and then")
-    return Told(call.output, call.cost, call.tokens, {"answer": call.answer})
+    return AttemptResult(call.output, call.cost, call.tokens, {"answer": call.answer})
 
 
 def _content(script: Mapping[str, Any], asked: Ask) -> str:

@@ -37,7 +37,7 @@ PROVIDERS = {
 }  # fmt: skip
 
 
-class Told:
+class SpanNotes:
     """What is said of a span that is under way."""
 
     def __init__(self, span: "Span | None" = None) -> None:
@@ -87,8 +87,8 @@ class Told:
         self.record_texts((), text)
 
 
-_NOTHING = Told()
-Around = AbstractContextManager[Told]
+_NOTHING = SpanNotes()
+Around = AbstractContextManager[SpanNotes]
 
 
 def _messages(sent: Sequence[Mapping[str, Any]]) -> str:
@@ -108,7 +108,7 @@ def request(environ: Mapping[str, Any]) -> Around:
     return _span(method, "SERVER", values, _parent(environ.get("HTTP_TRACEPARENT"), environ.get("HTTP_TRACESTATE")))
 
 
-def answered(span: Told, method: str, route: str, status: int) -> None:
+def answered(span: SpanNotes, method: str, route: str, status: int) -> None:
     """How a request was answered: the pattern of its address, and the status."""
     if span.recording:
         span._span.update_name(f"{method} {route}" if route else method)  # type: ignore[union-attr]
@@ -150,7 +150,7 @@ def routed(
     span = trace.get_current_span()
     if not span.is_recording():
         return
-    span_notes = Told(span)
+    span_notes = SpanNotes(span)
     span_notes.set(routerweb__pool=pool, routerweb__model=model, routerweb__queries=len(texts))
     if shown is not None:
         span_notes.set(
@@ -276,13 +276,13 @@ def _parent(traceparent: str | None, tracestate: str | None) -> "Context | None"
 @contextmanager
 def _span(
     name: str, kind: str, values: Values, parent: "Context | None" = None, sent: Sequence[Mapping[str, Any]] = ()
-) -> Iterator[Told]:
+) -> Iterator[SpanNotes]:
     from opentelemetry import trace
 
     with _tracer().start_as_current_span(
         name, parent, trace.SpanKind[kind], values, record_exception=False, set_status_on_exception=False
     ) as span:
-        span_notes = Told(span)
+        span_notes = SpanNotes(span)
         span_notes.record_texts(sent)
         try:
             yield span_notes

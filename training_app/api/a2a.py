@@ -72,7 +72,7 @@ def check_version(header: str | None) -> None:
         raise Fault(NO_SUCH_VERSION, f"Version {header[:20]} is not spoken here; 1.0 and 0.3 are.")
 
 
-def asked(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def routed_message(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """What a message asks of the router, and its context, made where it names none. Raises Fault."""
     message = params.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("parts", []), list):

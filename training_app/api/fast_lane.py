@@ -92,13 +92,13 @@ def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | 
         access, sent = Access(caller, state), bodies.parsed(body)
         if isinstance(sent.get("previous"), str):
             return None  # a decision, which stands in the database
-        asked = route_requests.route_call(sent, access) if path == ROUTE else route_requests.batch_call(sent, access)
-        if asked.pool.model is not None and asked.pool.model.pk == NO_VERSION:
+        call = route_requests.route_call(sent, access) if path == ROUTE else route_requests.batch_call(sent, access)
+        if call.pool.model is not None and call.pool.model.pk == NO_VERSION:
             return None  # its first text loads the sentence encoder, for which nothing else may wait
-        throttle.take(caller.pk, asked.texts, caller.quota)
+        throttle.take(caller.pk, call.texts, caller.quota)
         if path == ROUTE:
-            return bodies.written(route_requests.answer_one(asked, access))
-        return bodies.written_in_steps(route_requests.answer_many(asked, access))
+            return bodies.written(route_requests.answer_one(call, access))
+        return bodies.written_in_steps(route_requests.answer_many(call, access))
     except (Refused, NoModel, throttle.Exceeded):
         return None
     except Exception:  # the views say what a caller is told of it

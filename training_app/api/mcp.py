@@ -82,10 +82,10 @@ def _decoded(header: str | None) -> str | None:
         return None
 
 
-def welcome(asked: Any) -> dict[str, Any]:
+def welcome(version: Any) -> dict[str, Any]:
     """The answer to `initialize`: the version that was asked for, or the newest that begins so."""
     return {
-        "protocolVersion": asked if asked in SHAKEN else SHAKEN[-1],
+        "protocolVersion": version if version in SHAKEN else SHAKEN[-1],
         "capabilities": {"tools": {}},
         "serverInfo": SERVER,
         "instructions": INSTRUCTIONS,

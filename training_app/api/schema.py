@@ -140,7 +140,7 @@ def operation(
     answers: Mapping[int, tuple[Any, str, Any]],
     body: Any = None,
     example: Any = None,
-    asked: Any = None,
+    query_string: Any = None,
     parts: Sequence[str] = (),
     errors: Sequence[str] = (),
     public: bool = False,
@@ -152,7 +152,7 @@ def operation(
 ) -> Callable[[View], View]:
     """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
 
-    `body` and `asked` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
+    `body` and `query_string` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
     `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
     Idempotency-Key (`once`). `headers` are those of HEADERS that its answers have beside Link, Retry-After and
     Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same, as another project has it.
@@ -165,7 +165,7 @@ def operation(
         codes.append("unknown_field")
     if body is not None:
         codes += OF_A_BODY
-    if asked is not None:
+    if query_string is not None:
         codes.append("invalid")
     if not public:
         codes += [*OF_A_KEY, "scope_missing"]
@@ -186,13 +186,13 @@ def operation(
                          examples=[OpenApiExample(PATHS[part][1], PATHS[part][2])])
         for part in parts
     ]  # fmt: skip
-    if asked is not None:
-        parameters.append(asked)
+    if query_string is not None:
+        parameters.append(query_string)
     if keyed:
         parameters.append(IDEMPOTENCY_KEY)
     if "ETag" in headers:
         parameters.append(IF_NONE_MATCH)
-    sent = [*headers, "Retry-After", *(["Link"] if getattr(asked, "in_parts", False) else [])]
+    sent = [*headers, "Retry-After", *(["Link"] if getattr(query_string, "in_parts", False) else [])]
     parameters += _sent_headers([*sent, "Idempotent-Replayed"] if keyed else sent, responses)
     described = extend_schema(
         operation_id=name,
@@ -208,7 +208,8 @@ def operation(
 
     def decorate(view: View) -> View:
         described_view: View = described(view)
-        described_view.query_names = frozenset(asked().fields if asked is not None else ()) if strict else None  # type: ignore[attr-defined]
+        names = frozenset(query_string().fields if query_string is not None else ())
+        described_view.query_names = names if strict else None  # type: ignore[attr-defined]
         return described_view
 
     return decorate

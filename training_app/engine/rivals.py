@@ -14,7 +14,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.prepared import Matrices, Prepared
 from training_app.engine.judging import llm_baseline, next_labels
 from training_app.engine.judging.baselines import BASELINES
-from training_app.engine.judging.llm_baseline import Asked, LanguageModel
+from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.llm import LLMError
 from training_app.engine.progress import Progress, ScorerProgress, streamed
 from training_app.engine.reading.encoders import quick
@@ -35,7 +35,7 @@ def baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[
     return (yield from streamed(work, "baselines"))
 
 
-def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, Asked | None]:
+def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, LlmResult | None]:
     """What the LLM says of some of the rows in which every agent was asked; None, and a warning, where it cannot be asked."""
     if not config.llm_queries:
         return None
@@ -51,11 +51,11 @@ def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Gene
 
 def _asked(
     config: Config, llm: LanguageModel, agents: Sequence[Agent], measured: Matrices
-) -> Generator[Progress, None, Asked]:
+) -> Generator[Progress, None, LlmResult]:
     rows = measured.rows
     whole = np.flatnonzero(measured.whole)
 
-    def work(progress: ScorerProgress) -> Asked:
+    def work(progress: ScorerProgress) -> LlmResult:
         answers = llm_baseline.ask(
             llm,
             agents,

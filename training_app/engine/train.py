@@ -28,7 +28,7 @@ from training_app.engine.data.prepared import Prepared, TrainError, prepared
 from training_app.engine.data.rows import Rows, draw_weights
 from training_app.engine.judging import folds, llm_baseline
 from training_app.engine.judging.baselines import CLASSIFIERS, classifier_policy
-from training_app.engine.judging.llm_baseline import Asked, LanguageModel
+from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.judging.operating import operating_margin
 from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
@@ -420,7 +420,7 @@ def _measured(
     learnt: Learnt,
     calibrated: Calibrated,
     baselines: dict[str, BoolArray],
-    answered: Asked | None,
+    answered: LlmResult | None,
 ) -> dict[str, Any]:
     """The scorecard of the router on the measured rows."""
     val, whole, measured = data.val.rows, learnt.whole, data.measured

@@ -32,7 +32,7 @@ from training_app.engine.progress import Progress, Result
 from training_app.engine.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from orchestration_app.engine.backends.told import Told
+    from orchestration_app.engine.backends.query_labels import QueryLabels
 
 KIND = "backend_chooser"
 LEAST = 50  # calls of each split but test
@@ -204,7 +204,7 @@ def _split(calls: Sequence[Called], examples: Sequence[Example]) -> dict[str, li
 
 def _labels(
     config: ChooserConfig, parts: Mapping[str, Sequence[Called]], categories: Sequence[str], llm: Any
-) -> Generator[Progress, None, Mapping[str, Told]]:
+) -> Generator[Progress, None, Mapping[str, QueryLabels]]:
     """What the LLM says of the texts of train and val, by text: {} where it is not to be asked, or does not answer."""
     if not config.llm_labels:
         return {}
@@ -214,7 +214,7 @@ def _labels(
         )
         return {}
     # What asks over HTTP is not for a web process, which loads this file to serve.
-    from orchestration_app.engine.backends.told import ask
+    from orchestration_app.engine.backends.query_labels import ask
     from training_app.engine.llm import LLMError
 
     yield Progress("labels", 0, 3, f"{llm.model} labels {config.llm_labels:,} texts at most")
@@ -246,7 +246,7 @@ def success_probabilities(
     return np.clip(success + more.added(texts, agents), 0.01, 0.99)
 
 
-def categories_of(calls: Sequence[Called], llm_labels: Mapping[str, Told]) -> tuple[str, ...]:
+def categories_of(calls: Sequence[Called], llm_labels: Mapping[str, QueryLabels]) -> tuple[str, ...]:
     """The categories that applications or the LLM name in LEAST_OF_A_CATEGORY calls or more."""
     names = Counter(_category(call, llm_labels) for call in calls)
     return tuple(sorted(name for name, count in names.items() if name and count >= LEAST_OF_A_CATEGORY))
@@ -257,7 +257,7 @@ def labels_of(
     keys: Sequence[str],
     direct: DirectEstimate,
     names: Sequence[str],
-    llm_labels: Mapping[str, Told],
+    llm_labels: Mapping[str, QueryLabels],
 ) -> Labels:
     """What is known of the rows that `_outcomes` makes of the calls: as applications say, or else the LLM. How hard a query is, where
     neither does: how much oftener it failed than its backends do, beside how often calls fail."""
@@ -284,7 +284,7 @@ def labels_of(
     return Labels([text for text, _agent in rows], complexity, category, tool)
 
 
-def _category(call: Called, llm_labels: Mapping[str, Told]) -> str:
+def _category(call: Called, llm_labels: Mapping[str, QueryLabels]) -> str:
     return call.category or (llm_labels[call.text].category if call.text in llm_labels else "")
 
 

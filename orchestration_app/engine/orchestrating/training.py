@@ -90,7 +90,7 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     timing["reading"] = time.process_time() - began
 
     began = time.process_time()
-    kept = Kept(val)
+    kept = BestNetwork(val)
     log = yield from _learn(config, problem, environment, paths, kept)
     on_the_log = _on_the_log(problem, environment, kept)
     timing["policy"] = time.process_time() - began
@@ -156,7 +156,7 @@ def _learn(
     problem: Problem,
     environment: Environment,
     paths: Sequence[tuple[int, RecordedPath]],
-    kept: Kept,
+    kept: BestNetwork,
 ) -> Generator[Progress, None, list[dict[str, float]]]:
     """Learn from paths, from judged episodes, then by trying, and offer each network to `kept`. Returns the log of updates."""
     network, tasks = environment.orchestrator.network, environment.tasks
@@ -206,7 +206,7 @@ def _outcome_world(
     return outcomes.OutcomeWorld.of(orchestrator, problem.logged, list(problem.world.paths.values()), texts)
 
 
-def _on_the_log(problem: Problem, environment: Environment, kept: Kept) -> dict[str, Any]:
+def _on_the_log(problem: Problem, environment: Environment, kept: BestNetwork) -> dict[str, Any]:
     """What the kept network would have earned on the judged episodes, {} where there are too few. One that would have earned less than
     the one-shot set is given up for it."""
     orchestrator, world, reward = environment.orchestrator, environment.world, environment.reward
@@ -258,7 +258,7 @@ def _from_logs(environment: Environment, network: Network, logged: Sequence[Kept
     return reinforce.learn_from_logs(own, network, usable, epochs=LOG_EPOCHS, seed=seed) if usable else network
 
 
-class Kept:
+class BestNetwork:
     """The network that was worth most on validation so far; of equals the earlier. The first one offered is the safe one: `settle`
     goes back to it unless the best one's lead there is beyond chance."""
 

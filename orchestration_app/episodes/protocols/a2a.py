@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, events
 
 VERSIONS = ("1.0", "0.3")
@@ -53,7 +53,7 @@ class _Heard:
         return "\n\n".join(text for text in self.artifacts.values() if text) or self.status or self.message
 
 
-async def ask(spec: Spec, asked: Ask, wire: Wire) -> Told:
+async def ask(spec: Spec, asked: Ask, wire: Wire) -> AttemptResult:
     """One message and what comes of it. Raises CallFailed."""
     until = time.monotonic() + spec.seconds
     talk = _Talk(spec, wire, until)
@@ -67,13 +67,13 @@ async def ask(spec: Spec, asked: Ask, wire: Wire) -> Told:
     return _told(heard)
 
 
-def _told(heard: _Heard) -> Told:
+def _told(heard: _Heard) -> AttemptResult:
     """Raises CallFailed for a task that came to nothing."""
     content = heard.content
     metadata = {name: value for name, value in (("task", heard.task), ("context", heard.context)) if value}
     if heard.state == "input-required":
         question = heard.status or heard.message or "The agent needs more information."
-        return Told(question, 0.0, 0, metadata, asks=True, resume=metadata)
+        return AttemptResult(question, 0.0, 0, metadata, asks=True, resume=metadata)
     if heard.state == "auth-required":
         raise CallFailed("refused", f"the agent wants somebody to sign in: {heard.status}"[:300])
     if heard.state == "failed":
@@ -82,7 +82,7 @@ def _told(heard: _Heard) -> Told:
         raise CallFailed("refused", f"the agent's task was {heard.state}: {heard.status}"[:300])
     if not content and not heard.state:
         raise CallFailed("malformed", "the answer is neither a message nor a task with a state")
-    return Told(content, None, 0, metadata)
+    return AttemptResult(content, None, 0, metadata)
 
 
 class _Talk:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agents_app.sources.tools import CLIENT, META, SHAKEN, STATELESS
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.protocols import mcp_stdio
 from orchestration_app.episodes.protocols.mcp_arguments import Call, answered
 from orchestration_app.episodes.wire import HttpReply, Wire, check_status, events
@@ -32,7 +32,7 @@ class Session(Protocol):
         """The result of a method. Raises CallFailed."""
 
 
-async def ask(spec: Spec, asked: Ask, call: Call, wire: Wire) -> Told:
+async def ask(spec: Spec, asked: Ask, call: Call, wire: Wire) -> AttemptResult:
     """Call the tool. Raises CallFailed."""
     params = call.params(asked)
     if spec.options.get("command"):

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, parsed
 
 Json = Mapping[str, Any]
@@ -177,7 +177,7 @@ async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def answered(result: Json, call: Call) -> Told:
+def answered(result: Json, call: Call) -> AttemptResult:
     """What a tool said. Raises CallFailed where it says that it failed."""
     if result.get("resultType") == "input_required":
         return _question(result, call)
@@ -190,10 +190,10 @@ def answered(result: Json, call: Call) -> Told:
         raise CallFailed("failed", f"the tool {call.tool} failed: {text}"[:300])
     if content is None and not text:
         raise CallFailed("malformed", "the result has no content")
-    return Told(text, metadata={"tool": call.tool, "arguments": dict(call.arguments)})
+    return AttemptResult(text, metadata={"tool": call.tool, "arguments": dict(call.arguments)})
 
 
-def _question(result: Json, call: Call) -> Told:
+def _question(result: Json, call: Call) -> AttemptResult:
     requests = result.get("inputRequests")
     wanted: dict[str, Any] = {}
     questions = []
@@ -207,7 +207,7 @@ def _question(result: Json, call: Call) -> Told:
     resume = {
         "tool": call.tool, "arguments": dict(call.arguments), "requests": wanted, "state": result.get("requestState"),
     }  # fmt: skip
-    return Told("\n".join(questions), 0.0, 0, {"tool": call.tool}, asks=True, resume=resume)
+    return AttemptResult("\n".join(questions), 0.0, 0, {"tool": call.tool}, asks=True, resume=resume)
 
 
 def _content(schema: Any, answer: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status
 
 METHODS = ("POST", "PUT", "PATCH", "GET")
@@ -20,7 +20,7 @@ SECRET = "{{ secret }}"  # noqa: S105 - a placeholder
 BODY = '{"task": {{ task|tojson }}}'
 
 
-async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> Told:
+async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> AttemptResult:
     """One request with the drawn body. Raises CallFailed."""
     method, address = str(spec.options.get("method", "POST")), spec.address
     headers = {str(name): str(value).replace(SECRET, spec.secret) for name, value in _headers(spec).items()}
@@ -35,7 +35,7 @@ async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> Told:
         method=method,
     )  # fmt: skip
     check_status(answer, spec.secret)
-    return Told(text_at(answer.body, str(spec.options.get("answer", ""))))
+    return AttemptResult(text_at(answer.body, str(spec.options.get("answer", ""))))
 
 
 def _headers(spec: Spec) -> Mapping[str, Any]:

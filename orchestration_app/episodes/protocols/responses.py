@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, parsed
 
 
-async def ask(spec: Spec, asked: Ask, messages: Sequence[Mapping[str, str]], worst: float, wire: Wire) -> Told:
+async def ask(spec: Spec, asked: Ask, messages: Sequence[Mapping[str, str]], worst: float, wire: Wire) -> AttemptResult:
     """One response; it costs `worst` where nothing tells what it cost. Raises CallFailed."""
     body = request(spec, messages)
     headers = {"Idempotency-Key": asked.attempt_key}
@@ -37,7 +37,7 @@ def request(spec: Spec, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]
     return body
 
 
-def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> Told:
+def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> AttemptResult:
     output = reply.get("output")
     if not isinstance(output, list):
         raise CallFailed("malformed", "the answer has no output that is a list")
@@ -67,7 +67,7 @@ def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> Told:
         metadata["tool_calls"] = calls
     if reply.get("status") == "incomplete":
         metadata["finish_reason"] = "incomplete"
-    return Told(content, cost, tokens_in + tokens_out, metadata)
+    return AttemptResult(content, cost, tokens_in + tokens_out, metadata)
 
 
 def count(usage: Any, name: str) -> int:

@@ -6,13 +6,13 @@ import pytest
 
 from orchestration_app.engine.orchestrating.support import CHECKER, TRIAGE, support_pool
 from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import Ask, CallFailed, Said, Spec
+from orchestration_app.episodes.calls import Ask, CallFailed, EarlierOutput, Spec
 
 pytestmark = pytest.mark.any_database
 POOL = support_pool()
 
 
-def asked(task: str, *history: Said) -> Ask:
+def asked(task: str, *history: EarlierOutput) -> Ask:
     return Ask("key", task, history=history)
 
 
@@ -23,7 +23,10 @@ def spec(agent: object, pool: str = "support") -> Spec:
 def test_a_simulated_agent_says_what_the_pool_says_after_the_calls_so_far() -> None:
     played = 0
     for task in POOL.tasks(20, 1):
-        history = [Said("Triage", "This is a billing matter."), Said("Billing desk", "Here is what we did.")]
+        history = [
+            EarlierOutput("Triage", "This is a billing matter."),
+            EarlierOutput("Billing desk", "Here is what we did."),
+        ]
         expected = POOL.respond(task, [0, 1], CHECKER)
         if expected.failed:
             with pytest.raises(CallFailed):

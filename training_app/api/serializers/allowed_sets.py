@@ -5,10 +5,10 @@ from typing import Any
 from rest_framework import serializers
 
 from training_app.api.fields import PoolSlug, Text
-from training_app.api.serializers.base import Asked, Body
+from training_app.api.serializers.base import Body, QueryString
 
 
-class AllowedSetsAsked(Asked):
+class AllowedSetsParameters(QueryString):
     """Which pool's rules."""
 
     pool = PoolSlug()

@@ -26,7 +26,7 @@ class Body(Strict):
     """A JSON object."""
 
 
-class Asked(Strict):
+class QueryString(Strict):
     """A query string."""
 
     in_address = True

@@ -7,9 +7,9 @@ from rest_framework import serializers
 
 from training_app.api.errors import Refused
 from training_app.api.fields import Choice, Flag, Moment, PoolSlug, Rounded, Whole
-from training_app.api.serializers.base import Asked, MessageSerializer
+from training_app.api.serializers.base import MessageSerializer, QueryString
 from training_app.api.serializers.routing import ExplanationSerializer
-from training_app.api.serializers.runs import PageAsked
+from training_app.api.serializers.runs import PageParameters
 from training_app.models import Decision
 from training_app.rollout import decision_exports
 
@@ -17,7 +17,7 @@ REASONS = ("stop", "none", "max_agents", "abstained")
 BEFORE = "What was said before the text in its conversation; null where nothing was."
 
 
-class SpanAsked(Asked):
+class SpanParameters(QueryString):
     """Decisions of which time."""
 
     since = serializers.DateTimeField(
@@ -37,7 +37,7 @@ class SpanAsked(Asked):
         return super().run_validation(data)
 
 
-class DecisionsAsked(SpanAsked, PageAsked):
+class DecisionsParameters(SpanParameters, PageParameters):
     """Which decisions."""
 
     agent = Whole(0, 2**31 - 1, required=False, allow_null=True, default=None, help_text="Whose set holds this id.")
@@ -58,7 +58,7 @@ class DecisionsAsked(SpanAsked, PageAsked):
         return value
 
 
-class ExportAsked(SpanAsked):
+class ExportParameters(SpanParameters):
     """Which decisions, and how they are written."""
 
     pool = PoolSlug()

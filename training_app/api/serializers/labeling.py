@@ -7,7 +7,7 @@ from rest_framework import serializers
 from datasets_app.labels.labels import LONGEST_NOTE
 from datasets_app.models import Assignment, Label
 from training_app.api.fields import Flag, Ids, Moment, PoolSlug, Text, Whole
-from training_app.api.serializers.base import Asked, MessageSerializer, OfPool
+from training_app.api.serializers.base import MessageSerializer, OfPool, QueryString
 
 LISTED = 200  # queries that one call may name
 MOST_NUMBER, MOST_ID = 2**31 - 1, 2**63 - 1
@@ -23,7 +23,7 @@ def _count(words: str) -> Whole:
     return Whole(0, MOST_NUMBER, "be a number from 0", required=False, allow_null=True, default=0, help_text=words)
 
 
-class ItemAsked(Asked):
+class ItemParameters(QueryString):
     """Which queue the item is of."""
 
     pool = PoolSlug()

@@ -115,9 +115,9 @@ class PromotionRequestSerializer(serializers.Serializer[PromotionRequest]):
     share = serializers.FloatField(allow_null=True, help_text="Of the traffic, for a canary; null for a promotion.")
     asked_at = Moment()
 
-    def get_against(self, asked: PromotionRequest) -> str | None:
+    def get_against(self, request: PromotionRequest) -> str | None:
         """The model that was active when it was asked for."""
-        return asked.against.name if asked.against else None
+        return request.against.name if request.against else None
 
 
 class RollBackRequest(OfPool):

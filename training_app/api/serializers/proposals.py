@@ -7,7 +7,7 @@ from rest_framework import serializers
 from training_app.api.errors import Refused
 from training_app.api.fields import Moment, Text, Whole
 from training_app.api.serializers.base import Body
-from training_app.api.serializers.runs import PageAsked
+from training_app.api.serializers.runs import PageParameters
 from training_app.models import AgentProposal
 from training_app.watching import proposals
 
@@ -16,7 +16,7 @@ EXAMPLES, NAME, DESCRIPTION = 6, 200, 2_000
 STATES = AgentProposal.State.values
 
 
-class ProposalsAsked(PageAsked):
+class ProposalsParameters(PageParameters):
     """Which proposals."""
 
     state = serializers.CharField(

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from training_app.api.errors import Refused
 from training_app.api.fields import Choice, Flag, Moment, PoolSlug, SettingsField, Text, Whole
-from training_app.api.serializers.base import Asked, Body, OfPool
+from training_app.api.serializers.base import Body, OfPool, QueryString
 from training_app.models import SET_ROUTER, LaunchRule, Run, Sweep
 from training_app.training import rules
 from training_app.versions import kinds
@@ -20,7 +20,7 @@ DIFFERING = "Settings that differ from the defaults."
 KIND = "The kind of model to train."
 
 
-class PageAsked(Asked):
+class PageParameters(QueryString):
     """Which part of a list."""
 
     in_parts = True
@@ -29,7 +29,7 @@ class PageAsked(Asked):
     cursor = Text(1_000, required=False, default="", help_text="Where the part begins: the header Link holds the next.")
 
 
-class RunsAsked(PageAsked):
+class RunsParameters(PageParameters):
     """Which runs."""
 
     status = serializers.CharField(

@@ -6,10 +6,10 @@ from rest_framework import serializers
 
 from agents_app.models import Agent
 from training_app.api.fields import Moment, PoolSlug, Text
-from training_app.api.serializers.base import Asked, OfPool
+from training_app.api.serializers.base import OfPool, QueryString
 
 
-class AgentsAsked(Asked):
+class AgentsParameters(QueryString):
     """Which pool's agents."""
 
     pool = PoolSlug()

@@ -5,10 +5,10 @@ from typing import Any
 from rest_framework import serializers
 
 from training_app.api.fields import PoolSlug
-from training_app.api.serializers.base import Asked
+from training_app.api.serializers.base import QueryString
 
 
-class TracesAsked(Asked):
+class TracesParameters(QueryString):
     """Which pool they are of."""
 
     pool = PoolSlug()

@@ -58,7 +58,7 @@ class A2aView(ApiView):
         version = a2a.SENDING.get(call.method)
         if version is None:
             raise Fault(json_rpc.METHOD_NOT_FOUND, f"There is no method {call.method[:80]}.")
-        wanted, context = a2a.asked(call.params)
+        wanted, context = a2a.routed_message(call.params)
         try:
             self.asks = route_requests.route_call({**wanted, "pool": slug}, self.access)
         except Refused as refused:

@@ -26,12 +26,12 @@ class AllowedSetsView(OpsView):
     """A pool's rules."""
 
     @operation(
-        "allowedSets", "Which sets of agents may be chosen", of=OF, asked=shapes.AllowedSetsAsked,
+        "allowedSets", "Which sets of agents may be chosen", of=OF, query_string=shapes.AllowedSetsParameters,
         answers={200: (shapes.AllowedSetsSerializer, "The pool's rules", EXAMPLE)},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """What agents require and exclude, groups of which one may serve, the largest set and the budget."""
-        return _told(self.pool(self.asked(shapes.AllowedSetsAsked)["pool"]))
+        return _told(self.pool(self.query_string(shapes.AllowedSetsParameters)["pool"]))
 
     @operation(
         "setAllowedSets", "Say which sets of agents may be chosen", of=OF, keyed=True, body=shapes.SetAllowedSets, example=EXAMPLE,

@@ -63,7 +63,7 @@ class ApiView(APIView):
         """What the request's body holds, checked. Raises Refused."""
         return self._checked(serializer, self.request.data, context)
 
-    def asked(self, serializer: type[AnySerializer]) -> dict[str, Any]:
+    def query_string(self, serializer: type[AnySerializer]) -> dict[str, Any]:
         """What stands behind the address's question mark, checked; of a name that stands there twice, the last. Raises Refused."""
         return self._checked(serializer, self.request.query_params.dict(), {})
 

@@ -10,7 +10,7 @@ from training_app.api.errors import Refused
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import cases as shapes
-from training_app.api.serializers.runs import PageAsked
+from training_app.api.serializers.runs import PageParameters
 from training_app.api.views.models import ModelView
 from training_app.api.views.runs import ListView, OpsView
 from training_app.models import MustPassCase
@@ -27,12 +27,12 @@ class CasesView(ListView):
     order = ("pk",)
 
     @operation(
-        "cases", "The pool's must-pass cases", of=OF, asked=PageAsked,
+        "cases", "The pool's must-pass cases", of=OF, query_string=PageParameters,
         answers={200: (shapes.CasesSerializer, "The cases", {"pool": "support", "cases": [examples.CASE]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The cases of a pool. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(PageAsked)
+        self.chosen = self.query_string(PageParameters)
         pool = self.pool(self.chosen["pool"])
         rows = self.part(MustPassCase.objects.filter(pool=pool))
         return self.listed(shapes.CasesSerializer({"pool": pool.slug, "cases": rows}).data)

@@ -38,13 +38,13 @@ class DecisionsView(ListView):
         return self._fitting if self.chosen["agent"] is not None or self.chosen["stop_reason"] else None
 
     @operation(
-        "decisions", "The pool's decisions, newest first", of=OF, asked=shapes.DecisionsAsked,
+        "decisions", "The pool's decisions, newest first", of=OF, query_string=shapes.DecisionsParameters,
         answers={200: (shapes.DecisionsSerializer, "The decisions", {"pool": "support", "decisions": [examples.KEPT]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """Decisions of a pool that are kept, each with the outcome that was reported of it. An answer is among them a second after it
         was given. At most a hundred at a time, fewer where those that fit are rare; the header Link leads on."""
-        self.chosen = self.asked(shapes.DecisionsAsked)
+        self.chosen = self.query_string(shapes.DecisionsParameters)
         pool = self.pool(self.chosen["pool"])
         rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
         decisions = self.part(self._those(rows, pool))
@@ -52,17 +52,17 @@ class DecisionsView(ListView):
         return self.listed(shapes.DecisionsSerializer(answer, context=_outcomes(decisions)).data)
 
     def _those(self, rows: Any, pool: Pool) -> Any:
-        asked = self.chosen
-        if asked["model"] == Decision.DESCRIPTIONS:
+        values = self.chosen
+        if values["model"] == Decision.DESCRIPTIONS:
             rows = rows.filter(model=None)
-        elif asked["model"]:
+        elif values["model"]:
             try:
-                rows = rows.filter(model=registry.chosen(pool, asked["model"]))
+                rows = rows.filter(model=registry.chosen(pool, values["model"]))
             except registry.RegistryError as error:
                 raise Refused(400, "invalid", f"model: {error}", field="model") from None
-        if asked["since"] is not None:
-            rows = rows.filter(at__gte=asked["since"])
-        return rows if asked["until"] is None else rows.filter(at__lt=asked["until"])
+        if values["since"] is not None:
+            rows = rows.filter(at__gte=values["since"])
+        return rows if values["until"] is None else rows.filter(at__lt=values["until"])
 
     def _fitting(self, rows: Any) -> Any:
         agent, reason = self.chosen["agent"], self.chosen["stop_reason"]
@@ -75,17 +75,17 @@ class ExportView(OpsView):
     """A pool's decisions in a file."""
 
     @operation(
-        "exportDecisions", "The pool's decisions in a file, oldest first", of=OF, asked=shapes.ExportAsked,
+        "exportDecisions", "The pool's decisions in a file, oldest first", of=OF, query_string=shapes.ExportParameters,
         media=FILE,
         answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")}, errors=("cannot_export",),
     )  # fmt: skip
     def get(self, request: Request) -> HttpResponseBase:
         """Every decision of the pool and that time, with its outcome, as `manage.py export_decisions` writes them."""
-        asked = self.asked(shapes.ExportAsked)
-        pool, kind = self.pool(asked["pool"]), asked["format"]
-        chosen = decision_exports.kept(pool, asked["since"], asked["until"])
+        values = self.query_string(shapes.ExportParameters)
+        pool, kind = self.pool(values["pool"]), values["format"]
+        chosen = decision_exports.kept(pool, values["since"], values["until"])
         try:
-            pieces = decision_exports.download(pool, kind, chosen, words=not asked["without_text"])
+            pieces = decision_exports.download(pool, kind, chosen, words=not values["without_text"])
         except decision_exports.ExportError as error:
             raise Refused(409, "cannot_export", str(error)) from None
         return download(pieces, FILE, decision_exports.file_name(pool, kind))

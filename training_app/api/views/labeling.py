@@ -45,11 +45,11 @@ class LabelingView(ApiView):
             raise Refused(403, "person_refused", f"This API key labels as {person.get_username()}, who may not label.")
         return person
 
-    def lease(self, asked: Mapping[str, Any], query_id: int) -> Assignment:
+    def lease(self, body: Mapping[str, Any], query_id: int) -> Assignment:
         """The item of that query, opened for the key's person."""
-        pool = self.pool(asked["pool"])
+        pool = self.pool(body["pool"])
         person = self.person(pool)
-        return _lease(pool, person, _about(pool, asked["agent"]), query_id)
+        return _lease(pool, person, _about(pool, body["agent"]), query_id)
 
 
 class Next(LabelingView):
@@ -63,14 +63,14 @@ class Next(LabelingView):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Lease the next item, or the `query` of one's choice. What is held already comes first, but for what `beside` names."""
-        asked = self.body(shapes.TakeRequest)
-        pool = self.pool(asked["pool"])
+        body = self.body(shapes.TakeRequest)
+        pool = self.pool(body["pool"])
         person = self.person(pool)
-        agent = _about(pool, asked["agent"])
-        if asked["query"] is not None:
-            leases = [_lease(pool, person, agent, asked["query"])]
+        agent = _about(pool, body["agent"])
+        if body["query"] is not None:
+            leases = [_lease(pool, person, agent, body["query"])]
         else:
-            leases = queue.take(pool, person, beside=asked["beside"] or (), agent=agent)
+            leases = queue.take(pool, person, beside=body["beside"] or (), agent=agent)
         for lease in leases:
             labeling.reveal(_of(lease, pool, person))
         content: dict[str, Any] = {"item": _item(leases[0]) if leases else None}
@@ -84,16 +84,16 @@ class Item(LabelingView):
     """One item."""
 
     @operation(
-        "readItem", "An item that was taken", of=OF, asked=shapes.ItemAsked, parts=("query_id",),
+        "readItem", "An item that was taken", of=OF, query_string=shapes.ItemParameters, parts=("query_id",),
         answers={200: (shapes.TakenItemSerializer, "The item as it stands", examples.TAKEN)},
         errors=(*OF_AN_ITEM, "not_taken"),
     )  # fmt: skip
     def get(self, request: Request, query_id: int) -> Response:
         """The item as it stands now, with what the person has chosen so far. Reading takes nothing and renews nothing."""
-        asked = self.asked(shapes.ItemAsked)
-        pool = self.pool(asked["pool"])
+        body = self.query_string(shapes.ItemParameters)
+        pool = self.pool(body["pool"])
         person = self.person(pool)
-        agent = _about(pool, asked["agent"])
+        agent = _about(pool, body["agent"])
         query = _query(pool, query_id)
         lease = (
             Assignment.objects.select_related("item__query", "item__agent")
@@ -119,8 +119,8 @@ class Heartbeat(LabelingView):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Renew the leases on `queries`; a lease that is not renewed ends after the queue's idle minutes."""
-        asked = self.body(shapes.QueriesRequest)
-        held = queue.heartbeat(pool := self.pool(asked["pool"]), self.person(pool), asked["queries"] or ())
+        body = self.body(shapes.QueriesRequest)
+        held = queue.heartbeat(pool := self.pool(body["pool"]), self.person(pool), body["queries"] or ())
         return Response(shapes.HeldSerializer({"held": sorted(held)}).data)
 
 
@@ -134,8 +134,8 @@ class Release(LabelingView):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Give back the items of `queries`, or all that are held; drafts stay."""
-        asked = self.body(shapes.QueriesRequest)
-        released = queue.release(pool := self.pool(asked["pool"]), self.person(pool), asked["queries"])
+        body = self.body(shapes.QueriesRequest)
+        released = queue.release(pool := self.pool(body["pool"]), self.person(pool), body["queries"])
         return Response(shapes.ReleasedSerializer({"released": released}).data)
 
 
@@ -151,15 +151,15 @@ class Draft(LabelingView):
     def post(self, request: Request, query_id: int) -> Response:
         """Keep a choice without making it a label; the lease is renewed. Refused with both versions where another window has written
         since."""
-        asked = self.body(shapes.DraftRequest)
-        lease = self.lease(asked, query_id)
-        choice = _choice(asked, lease, none=asked["none"])
-        base = asked["base"] or 0
+        body = self.body(shapes.DraftRequest)
+        lease = self.lease(body, query_id)
+        choice = _choice(body, lease, none=body["none"])
+        base = body["base"] or 0
         # Without a writer of its own every call is a stranger to the last, and the version alone decides.
-        writer = asked["writer"] or f"key {uuid.uuid4().hex}"
+        writer = body["writer"] or f"key {uuid.uuid4().hex}"
         try:
             kept = labeling.save_draft(
-                lease, choice, base=base, version=asked["version"] or 0, writer=writer, step=asked["step"] or 0
+                lease, choice, base=base, version=body["version"] or 0, writer=writer, step=body["step"] or 0
             )
         except labeling.Stale as stale:
             raise _stale(stale, choice, base) from None
@@ -182,17 +182,17 @@ class Submit(LabelingView):
     def post(self, request: Request, query_id: int) -> Response:
         """Make the choice the person's label. The same `key` again is the same submit, so after a lost answer send it again; a key
         that was used for another query is refused."""
-        asked = self.body(shapes.SubmitRequest)
-        lease = self.lease(asked, query_id)
-        base = asked["base"] or 0
-        choice = _choice(asked, lease, none=not asked["agents"])
-        if not asked["asked"]:
+        body = self.body(shapes.SubmitRequest)
+        lease = self.lease(body, query_id)
+        base = body["base"] or 0
+        choice = _choice(body, lease, none=not body["agents"])
+        if not body["asked"]:
             raise Refused(
                 400, "missing", "asked is missing: the ids of the agents that were shown, as the item has them.", field="asked"
             )  # fmt: skip
         try:
             sent, new = labeling.submit(
-                lease, choice, key=f"{lease.person_id}:{asked['key']}", base=base, seconds=asked["seconds"] or 0,
+                lease, choice, key=f"{lease.person_id}:{body['key']}", base=base, seconds=body["seconds"] or 0,
                 api_key=self.access.caller.name,
             )  # fmt: skip
         except labeling.Gone as error:
@@ -224,9 +224,9 @@ class Skip(LabelingView):
     )  # fmt: skip
     def post(self, request: Request, query_id: int) -> Response:
         """Hand the item on with a `reason`; others are asked."""
-        asked = self.body(shapes.SkipRequest)
-        lease = self.lease(asked, query_id)
-        labeling.skip(lease, asked["reason"])
+        body = self.body(shapes.SkipRequest)
+        lease = self.lease(body, query_id)
+        labeling.skip(lease, body["reason"])
         counts = labeling_page.counts(lease.item.pool, lease.person, lease.item.agent)
         return Response(shapes.SkippedSerializer({"query": lease.item.query_id, "skipped": True, **counts}).data)
 
@@ -242,11 +242,11 @@ class Undo(LabelingView):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Take back the person's last submit or skip, or that of `query`; nulls where there is none."""
-        asked = self.body(shapes.UndoRequest)
-        pool = self.pool(asked["pool"])
+        body = self.body(shapes.UndoRequest)
+        pool = self.pool(body["pool"])
         person = self.person(pool)
-        agent = _about(pool, asked["agent"])
-        query = _query(pool, asked["query"]) if asked["query"] is not None else None
+        agent = _about(pool, body["agent"])
+        query = _query(pool, body["query"]) if body["query"] is not None else None
         undone = labeling.undo(pool, person, query, agent)
         answer = {"undone": undone.what if undone else None, "query": undone.query.pk if undone else None}
         return Response(shapes.UndoneSerializer({**answer, **labeling_page.counts(pool, person, agent)}).data)
@@ -284,15 +284,15 @@ def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
     return lease
 
 
-def _choice(asked: Mapping[str, Any], lease: Assignment, *, none: bool) -> labeling.Choice:
+def _choice(body: Mapping[str, Any], lease: Assignment, *, none: bool) -> labeling.Choice:
     """The choice that was sent. In an answer an empty `agents` means none of these; in a draft `none` says so."""
-    shown = asked["asked"] or ()
+    shown = body["asked"] or ()
     pool_numbers = set(Agent.objects.filter(pool=lease.item.pool).values_list("number", flat=True))
-    for field, numbers in (("agents", asked["agents"]), ("asked", shown)):
+    for field, numbers in (("agents", body["agents"]), ("asked", shown)):
         stray = sorted(set(numbers) - pool_numbers)
         if stray:
             raise Refused(400, "invalid", f"{field} names {stray[0]}, which is no agent of this pool.", field=field)
-    return labeling.Choice(frozenset(asked["agents"]), none, asked["unsure"], frozenset(shown), asked["note"])
+    return labeling.Choice(frozenset(body["agents"]), none, body["unsure"], frozenset(shown), body["note"])
 
 
 # --- What is answered -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from training_app.api.errors import Refused
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import models as shapes
-from training_app.api.serializers.runs import PageAsked
+from training_app.api.serializers.runs import PageParameters
 from training_app.api.views.runs import ListView, OpsView
 from training_app.models import Canary, PromotionRequest, RouterModel
 from training_app.rollout import live_figures, trials
@@ -26,12 +26,12 @@ class ModelsView(ListView):
     order = ("-version", "-pk")
 
     @operation(
-        "models", "The pool's models, newest first", of=OF, asked=PageAsked,
+        "models", "The pool's models, newest first", of=OF, query_string=PageParameters,
         answers={200: (shapes.ModelsSerializer, "The models", {"pool": "support", "models": [examples.MODEL]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The models of a pool with their test figures. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(PageAsked)
+        self.chosen = self.query_string(PageParameters)
         pool = self.pool(self.chosen["pool"])
         rows = verdict.for_list(headlines.with_headlines(self.part(registry.models(pool).select_related("learnt"))))
         return self.listed(shapes.ModelsSerializer({"pool": pool.slug, "models": rows}).data)
@@ -52,12 +52,12 @@ class ModelView(OpsView):
 
     def waiting(self, name: str) -> PromotionRequest:
         """The request for the promotion of the model of that name, or for its canary; refused where there is none."""
-        asked = approvals.waiting_for(self.model(name))
-        if asked is None:
+        request = approvals.waiting_for(self.model(name))
+        if request is None:
             raise Refused(
                 409, "cannot_promote", f"Neither a promotion of {name[:80]} nor its canary waits for anybody."
             )
-        return asked
+        return request
 
     def by(self) -> Actor:
         """The key, for the person who made it: with four eyes it matters who that is."""
@@ -144,12 +144,12 @@ class DeclineView(ModelView):
 
     def _settle(self, name: str) -> Response:
         body = self.body(shapes.NoteRequest)
-        asked = self.waiting(name)
+        request = self.waiting(name)
         try:
-            self.settle(asked, actor=self.by(), note=body["note"])
+            self.settle(request, actor=self.by(), note=body["note"])
         except registry.RegistryError as error:
             raise Refused(409, "cannot_promote", str(error)) from None
-        return Response(shapes.PromotionRequestSerializer(asked).data)
+        return Response(shapes.PromotionRequestSerializer(request).data)
 
 
 class WithdrawView(DeclineView):

@@ -23,12 +23,12 @@ class ProposalsView(ListView):
     """A pool's proposals."""
 
     @operation(
-        "proposals", "What a pool's traffic says about its agents", of=OF, asked=shapes.ProposalsAsked,
+        "proposals", "What a pool's traffic says about its agents", of=OF, query_string=shapes.ProposalsParameters,
         answers={200: (shapes.ProposalsSerializer, "The proposals", {"pool": "support", "proposals": [examples.PROPOSAL]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The proposals of a pool, the open ones unless a state is named. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(shapes.ProposalsAsked)
+        self.chosen = self.query_string(shapes.ProposalsParameters)
         pool = self.pool(self.chosen["pool"])
         rows = self.part(AgentProposal.objects.filter(pool=pool, state=self.chosen["state"]))
         return self.listed(shapes.ProposalsSerializer({"pool": pool.slug, "proposals": rows}).data)

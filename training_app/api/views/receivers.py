@@ -8,7 +8,7 @@ from training_app.api.errors import Refused
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import receivers as shapes
-from training_app.api.serializers.runs import PageAsked
+from training_app.api.serializers.runs import PageParameters
 from training_app.api.views.runs import ListView, OpsView
 from training_app.models import AlarmReceiver
 from training_app.watching import deliveries
@@ -22,12 +22,12 @@ class ReceiversView(ListView):
     order = ("pk",)
 
     @operation(
-        "receivers", "Whom the pool's alarms and unsure decisions are told to", of=OF, asked=PageAsked,
+        "receivers", "Whom the pool's alarms and unsure decisions are told to", of=OF, query_string=PageParameters,
         answers={200: (shapes.ReceiversSerializer, "The receivers", {"pool": "support", "receivers": [examples.RECEIVER]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The receivers of a pool. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(PageAsked)
+        self.chosen = self.query_string(PageParameters)
         pool = self.pool(self.chosen["pool"])
         rows = self.part(AlarmReceiver.objects.kept().filter(pool=pool))
         return self.listed(shapes.ReceiversSerializer({"pool": pool.slug, "receivers": rows}).data)

@@ -30,13 +30,13 @@ class RulesView(ListView):
     order = ("name", "pk")
 
     @operation(
-        "rules", "The pool's training rules by name", of=OF, asked=shapes.PageAsked,
+        "rules", "The pool's training rules by name", of=OF, query_string=shapes.PageParameters,
         answers={200: (shapes.RulesSerializer, "The rules, each with what it waits for",
                    {"pool": "support", "rules": [examples.RULE]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The rules of a pool, each with what it waits for. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(shapes.PageAsked)
+        self.chosen = self.query_string(shapes.PageParameters)
         pool = self.pool(self.chosen["pool"])
         rows = self.part(LaunchRule.objects.filter(pool=pool).select_related("pool"))
         return self.listed(shapes.RulesSerializer({"pool": pool.slug, "rules": rows}).data)

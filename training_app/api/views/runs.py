@@ -57,12 +57,12 @@ class RunsView(ListView):
     filter_backends = [ByStatus]
 
     @operation(
-        "runs", "The pool's runs, newest first", of=OF, asked=shapes.RunsAsked,
+        "runs", "The pool's runs, newest first", of=OF, query_string=shapes.RunsParameters,
         answers={200: (shapes.RunsSerializer, "The runs", {"pool": "support", "runs": [examples.RUN]})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """The runs of a pool, of one status where it is asked for. At most a hundred at a time; the header Link leads on."""
-        self.chosen = self.asked(shapes.RunsAsked)
+        self.chosen = self.query_string(shapes.RunsParameters)
         pool = self.pool(self.chosen["pool"])
         rows = Run.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "model__pool")
         return self.listed(shapes.RunsSerializer({"pool": pool.slug, "runs": self.part(rows)}).data)

@@ -27,7 +27,7 @@ from training_app.api.schema import document, operation
 from training_app.api.serializers.base import OfPool
 from training_app.api.serializers.serving import (
     AgentAvailabilitySerializer,
-    AgentsAsked,
+    AgentsParameters,
     AgentsSerializer,
     HealthSerializer,
     PauseRequest,
@@ -44,7 +44,7 @@ class AgentsView(ApiView):
     """A pool's agents."""
 
     @operation(
-        "agents", "The pool's agents, retired ones too", of=OF, asked=AgentsAsked, headers=("ETag",),
+        "agents", "The pool's agents, retired ones too", of=OF, query_string=AgentsParameters, headers=("ETag",),
         answers={
             200: (AgentsSerializer, "The agents by id", examples.AGENTS),
             304: (None, "Nothing has changed since the answer with that ETag", None),
@@ -53,7 +53,7 @@ class AgentsView(ApiView):
     def get(self, request: Request) -> Response:
         """Every agent with its state, and whether the active model knows it. Any key that opens the pool may ask. The answer's ETag,
         sent back as If-None-Match, is answered with 304 and no body while nothing has changed."""
-        pool = self.access.pool(self.asked(AgentsAsked)["pool"])
+        pool = self.access.pool(self.query_string(AgentsParameters)["pool"])
         cold = pool.live.cold.ids if pool.live is not None and pool.live.cold is not None else ()
         listed = {"pool": pool.slug, "model": pool.model.name if pool.model else None, "agents": pool.roster}
         answer = AgentsSerializer(listed, context={"cold": cold}).data

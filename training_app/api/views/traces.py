@@ -40,7 +40,8 @@ class TracesView(ApiView):
     scope = "traces"
 
     @operation(
-        "sendTraces", "Send traces", of="Labeling", body=shapes.TracesRequest, asked=shapes.TracesAsked, also_at="/v1/traces",
+        "sendTraces", "Send traces", of="Labeling", body=shapes.TracesRequest, query_string=shapes.TracesParameters,
+        also_at="/v1/traces",
         example={"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]},
         answers={200: (shapes.TracesSerializer, "What was left out",
                        {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "1 span has no trace id or no span id."}})},
@@ -57,7 +58,7 @@ class TracesView(ApiView):
                 415, "not_otlp", f"The body is {media[:80] or 'of no type'}; it must be {otlp.PROTOBUF} or {otlp.JSON}.",
                 hint="OTLP over gRPC is not taken: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.",
             )  # fmt: skip
-        pool = self.pool(self.asked(shapes.TracesAsked)["pool"])
+        pool = self.pool(self.query_string(shapes.TracesParameters)["pool"])
         encoding = django_request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
         sent = bodies.raw(django_request.META, bodies.reader_of(django_request))
         problems = self._received(pool, sent, encoding, media)

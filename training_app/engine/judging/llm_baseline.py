@@ -41,7 +41,7 @@ class LanguageModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LlmResult:
     """What an LLM answered: rows int64[M] of the texts that it was asked about, selected bool[M, A] with the empty set
     where it gave no usable answer, seconds float64[M] of each call with its retries, why queries went unanswered and
     how often, the tokens, and the seconds that all of it took."""
@@ -99,7 +99,7 @@ def ask(
     max_agents: int = 0,
     seed: int = 0,
     progress: ScorerProgress = no_progress,
-) -> Asked:
+) -> LlmResult:
     """Ask about at most `limit` of `texts`, drawn at random.
 
     Raises BadKey where the key is refused and LLMError where the server is not there; a query that gets no usable
@@ -132,10 +132,10 @@ def ask(
                 else:
                     selected[i, [place[a] for a in suggestion.required]] = True
             progress(done, len(rows), f"asking {model.model}")
-    return Asked(model, rows, selected, seconds, unanswered, usage, time.perf_counter() - began)
+    return LlmResult(model, rows, selected, seconds, unanswered, usage, time.perf_counter() - began)
 
 
-def figures(asked: Asked, required: BoolArray, ours: BoolArray | None = None) -> dict[str, Any]:
+def figures(asked: LlmResult, required: BoolArray, ours: BoolArray | None = None) -> dict[str, Any]:
     """The row of a scorecard, JSON-able: required bool[N, A] of all texts, and the router's own sets bool[N, A] for the
     interval of its lead on the same queries."""
     needed = required[asked.rows]

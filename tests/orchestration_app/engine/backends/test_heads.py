@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from orchestration_app.engine.backends import chooser, told
+from orchestration_app.engine.backends import chooser, query_labels
 from orchestration_app.engine.backends.chooser import BackendChooser, Called, ChooserConfig
 from training_app.engine.data.examples import Agent
 from training_app.engine.judging.llm_baseline import LanguageModel
@@ -81,8 +81,8 @@ def test_what_says_nothing_adds_nothing() -> None:
 @pytest.mark.parametrize(
     ("answer", "wanted"),
     [
-        ('{"complexity": 0.3, "category": "code", "tool": true}', told.Told(0.3, "code", True)),
-        ('Well: {"complexity": 7, "category": "poems", "tool": false}', told.Told(1.0, "other", False)),
+        ('{"complexity": 0.3, "category": "code", "tool": true}', query_labels.QueryLabels(0.3, "code", True)),
+        ('Well: {"complexity": 7, "category": "poems", "tool": false}', query_labels.QueryLabels(1.0, "other", False)),
         ('{"complexity": true, "category": "code", "tool": true}', None),
         ('{"complexity": NaN, "category": "code", "tool": true}', None),
         ('{"complexity": 0.3, "category": 1, "tool": true}', None),
@@ -90,8 +90,8 @@ def test_what_says_nothing_adds_nothing() -> None:
         ("no", None),
     ],
 )
-def test_an_answer_is_checked(answer: str, wanted: told.Told | None) -> None:
-    assert told.read(answer, ["code"]) == wanted
+def test_an_answer_is_checked(answer: str, wanted: query_labels.QueryLabels | None) -> None:
+    assert query_labels.read(answer, ["code"]) == wanted
 
 
 def test_a_language_model_labels_some_and_the_run_learns_from_them(monkeypatch: pytest.MonkeyPatch) -> None:

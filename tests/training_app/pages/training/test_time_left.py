@@ -39,6 +39,6 @@ def test_a_run_knows_nothing_of_itself_or_of_later_runs(run: Run) -> None:
 
 
 def test_the_table_has_the_median_and_the_worst() -> None:
-    rows = [time_left.Said(number, 0.5, said, 55.0) for number, said in enumerate((55.0, 25.0, 115.0))]
+    rows = [time_left.Estimate(number, 0.5, said, 55.0) for number, said in enumerate((55.0, 25.0, 115.0))]
     assert [row.factor for row in rows] == [1.0, 2.0, 2.0]
     assert time_left.lines(rows)[1].split() == ["50%", "3", "2.00", "2.00", "2.00"]

@@ -29,7 +29,7 @@ SCHEMA = {
 }
 
 
-class Told(NamedTuple):
+class QueryLabels(NamedTuple):
     """What was said of one text: complexity 0..1, category, whether it needs a tool."""
 
     complexity: float
@@ -39,13 +39,13 @@ class Told(NamedTuple):
 
 def ask(
     model: LanguageModel, texts: Sequence[str], limit: int, categories: Sequence[str] = (), seed: int = 0
-) -> dict[str, Told]:
+) -> dict[str, QueryLabels]:
     """Labels of at most `limit` of the texts, drawn at random. A text with no usable answer has none.
 
     Raises BadKey, and LLMError where the server is not there.
     """
     distinct = list(dict.fromkeys(texts))
-    labels: dict[str, Told] = {}
+    labels: dict[str, QueryLabels] = {}
     failures = FailuresInARow()
     with Client(model.base_url, model.model, model.api_key, limits=CallLimits(tries=TRIES)) as client:
         for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(distinct))[:limit].tolist():
@@ -62,7 +62,7 @@ def ask(
     return labels
 
 
-def read(answer: str, categories: Sequence[str] = ()) -> Told | None:
+def read(answer: str, categories: Sequence[str] = ()) -> QueryLabels | None:
     """An answer as labels, None where it is not what was asked for; a category that was not named is "other"."""
     value = find_object(answer)
     if value is None:
@@ -73,4 +73,6 @@ def read(answer: str, categories: Sequence[str] = ()) -> Told | None:
     if not math.isfinite(complexity) or not isinstance(category, str):
         return None
     name = category.strip()[:80]
-    return Told(min(max(float(complexity), 0.0), 1.0), name if not categories or name in categories else "other", tool)
+    return QueryLabels(
+        min(max(float(complexity), 0.0), 1.0), name if not categories or name in categories else "other", tool
+    )
