@@ -1,10 +1,13 @@
-"""The import contracts name every module, and make no exceptions."""
+"""The import contracts name every module, and make no exceptions; functions that do not fit a screen are few, each with its reason."""
 
+import ast
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("routerweb", "agents_app", "datasets_app", "training_app", "orchestration_app")
+LONGEST, FEW = 60, 10  # lines of a function, and functions that may be longer
 LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
 
 
@@ -32,3 +35,24 @@ def modules_in(package: str) -> list[str]:
 
 def test_no_import_is_excepted() -> None:
     assert [one["name"] for one in LINTER["contracts"] if "ignore_imports" in one] == []
+
+
+def test_functions_that_do_not_fit_a_screen_are_few_and_say_why() -> None:
+    functions = {name: reason for package in PACKAGES for name, reason in long_functions(ROOT / package)}
+    assert [name for name, reason in functions.items() if not reason.startswith("# Over 60 lines. ")] == []
+    assert 0 < len(functions) <= FEW
+
+
+def long_functions(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each function of over LONGEST lines in a folder, and the line above it."""
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _lines(node) > LONGEST:
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                yield f"{path.name}:{node.name}", lines[first - 2].strip()
+
+
+def _lines(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1

@@ -132,6 +132,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 
 
+# Over 60 lines. A list of what an operation of the description has; a quarter of it is its parameters.
 def operation(
     name: str,
     summary: str,

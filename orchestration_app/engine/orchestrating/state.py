@@ -145,6 +145,7 @@ class State:
         return own[0], shared[0]
 
 
+# Over 60 lines. A table of what a policy sees, one line each, in the order of OWN and SHARED.
 def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     """What the policy sees of B states of one policy: (float32[B, A, len(OWN)] by agent, float32[B, WIDTH] shared)."""
     count, agents = len(states), len(states[0].ids)

@@ -28,6 +28,7 @@ MAX_ERRORS = 2_000  # errors listed in a scorecard
 NEIGHBOURS = 3  # nearest training queries beside each
 
 
+# Over 60 lines. Mostly one dictionary: the scorecard, in the order in which pages show it.
 def scorecard(
     router: Router,
     agents: Sequence[Agent],

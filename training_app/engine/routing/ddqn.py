@@ -178,6 +178,7 @@ def _leaking_states(queries: Queries, rng: np.random.Generator) -> BoolArray:
     return queries.required & (rng.random(queries.required.shape) < rng.random(len(queries))[:, None])
 
 
+# Over 60 lines. The whole algorithm, to be read beside the paper from top to bottom.
 def learn(
     config: Config,
     env: RoutingEnv,

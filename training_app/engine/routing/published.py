@@ -131,6 +131,7 @@ def learn_published(
         torch.set_flush_denormal(False)  # for whatever else this process does
 
 
+# Over 60 lines. The whole algorithm, as its authors published it, in one piece.
 def _learn(
     config: Config,
     env: RoutingEnv,

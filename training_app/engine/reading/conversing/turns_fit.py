@@ -79,6 +79,7 @@ def has_conversations(texts: Sequence[str]) -> bool:
     return any(before(text) for text in texts)
 
 
+# Over 60 lines. One list of ways of looking back, and what chooses among them; each step uses what the one above fitted.
 def fit_turns(
     config: Config,
     rows: Rows,

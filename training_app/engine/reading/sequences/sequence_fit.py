@@ -257,6 +257,7 @@ class SequenceScorer:
             return batch, max(1, round(self.passes * rows / batch))
         return batch, max(1, round(min(max(self.updates, 2 * rows / batch), 40 * rows / batch)))
 
+    # Over 60 lines. The whole training loop, with what is checked and kept between its steps.
     def fit(
         self,
         texts: Sequence[str],
