@@ -33,7 +33,7 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
 	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
 
-.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients bench bench-peer bench-growth release-check
+.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients datasets bench bench-peer bench-growth release-check
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -106,6 +106,8 @@ adapters: .venv-adapters/.installed .venv-crewai/.installed ## The frameworks of
 
 clients: .venv-clients/.installed .node-clients/.installed ## What makes clients of the API's description, in Python and TypeScript: then the tests call a server with them
 
+datasets: .venv-datasets/.installed ## Hugging Face's datasets in an environment of its own: then the tests load an export of decisions with it
+
 audit: .venv-audit/.installed $(VENV)/.installed ## Known weaknesses of the installed packages, by the advisories of PyPI; needs the network
 	@.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
@@ -174,6 +176,12 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 	@$(PYTHON) -m venv .venv-crewai
 	@echo "Installing CrewAI"
 	@.venv-crewai/bin/python -m pip install --progress-bar off -r tests/client/adapters/crewai.txt | $(PROGRESS)
+	@touch $@
+
+.venv-datasets/.installed: tests/training_app/rollout/datasets.txt
+	@$(PYTHON) -m venv .venv-datasets
+	@echo "Installing Hugging Face's datasets"
+	@.venv-datasets/bin/python -m pip install --progress-bar off -r tests/training_app/rollout/datasets.txt | $(PROGRESS)
 	@touch $@
 
 .venv-clients/.installed: tests/generated_clients/requirements.txt
