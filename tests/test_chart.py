@@ -1,4 +1,5 @@
-"""The Helm chart: what it renders asks for nothing of root, waits for the migration, and sets settings that exist.
+"""The Helm chart: what it renders is what Kubernetes takes, asks for nothing of root, waits for the migration, and sets settings
+that exist.
 
 Helm itself renders it, where `make chart` put it or the machine has one.
 """
@@ -57,6 +58,24 @@ def objects() -> dict[str, dict[str, Any]]:
 def test_it_passes_helms_own_check() -> None:
     done = helm("lint", "--strict", str(CHART), "--values", str(CHART / "example.yaml"))
     assert done.returncode == 0, done.stdout
+
+
+# Two of Kubernetes' versions that its makers keep up. The objects of Prometheus' operator are no part of Kubernetes.
+@pytest.mark.parametrize("version", ["1.34", "1.37"])
+@pytest.mark.parametrize(
+    "more", ["", "web.autoscaling.enabled=true,backup.enabled=true,backup.claim=backups,data.enabled=true"]
+)
+def test_kubernetes_takes_every_object_and_no_field_is_unknown(tmp_path: Path, version: str, more: str) -> None:
+    validate = ROOT / ".venv-chart" / "bin" / "kubernetes-validate"
+    if not validate.exists() and os.environ.get("REQUIRE_HELM") != "1":
+        pytest.skip("make chart installs Kubernetes' schemas")
+    objects = rendered(*(["--set", more] if more else []))
+    for name, one in objects.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(one))
+    words = [str(validate), "--strict", "-k", version, *(str(path) for path in sorted(tmp_path.iterdir()))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("passed") == len(objects)
 
 
 @pytest.mark.parametrize("part", ["jobs", "training", "episodes"])
