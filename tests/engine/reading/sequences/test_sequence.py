@@ -553,6 +553,37 @@ def test_no_texts_cannot_be_learnt_from():
         QUICK.fit([], np.zeros((0, 2), bool), np.zeros((0, 2), bool), seed=0)
 
 
+@pytest.mark.at_length
+def test_a_fit_imports_no_compiler() -> None:
+    code = (
+        "import sys; import numpy as np; "
+        "from training_app.engine.reading.sequences.sequence_fit import SequenceScorer; "
+        "Y = np.ones((4, 2), bool); "
+        "SequenceScorer(width=8, states=8, buckets=64, passes=1).fit(['a b', 'c d'] * 2, Y, Y, seed=0); "
+        "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
+    )
+    root = Path(sequence.__file__).parents[4]
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "False"]
+
+
+def test_adam_steps_like_torchs_own() -> None:
+    start = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
+    ours, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
+    adam = sequence_fit.Adam([ours])
+    expected = torch.optim.Adam([theirs], lr=0.1, betas=(0.9, 0.98))
+    for rate in (0.1, 0.03, 0.2):
+        (ours**4).sum().backward()
+        (theirs**4).sum().backward()
+        adam.step(rate)
+        expected.param_groups[0]["lr"] = rate
+        expected.step()
+        expected.zero_grad()
+        assert ours.grad is None
+    assert not torch.allclose(ours, start, atol=0.1)
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_serving_imports_neither_torch_nor_scikit_learn():
     root = Path(sequence.__file__).parents[4]
     code = (
