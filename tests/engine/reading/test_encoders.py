@@ -192,6 +192,41 @@ def test_auto_tries_what_reads_the_sentence_where_there_are_rows_to_judge_it_by(
         assert report["encoder"] == "linear"
 
 
+def test_what_reads_the_sentence_is_not_fitted_where_it_could_not_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    required = np.eye(len(AGENTS), dtype=bool)
+    words = ["parcel", "refund", "crash", "contract", "holiday", "salary", "garden", "music", "weather"]
+    names = [f"{a}{b}" for a in ("ka", "lo", "mi", "nu") for b in ("ra", "te", "so", "du", "pi")]
+
+    def of(names: Sequence[str]) -> Rows:
+        rows = [(f"{words[a]} {name}", required[a]) for name in names for a in range(len(AGENTS))]
+        return Rows([text for text, _ in rows], np.array([y for _, y in rows]), np.ones((len(rows), len(AGENTS)), bool))
+
+    rows, validation = of(names[:15]), of(names[15:])
+    fitted: list[int] = []
+
+    class Noting(Remembers):
+        def fit(self, *arguments: Any, **named: Any) -> Any:
+            fitted.append(1)
+            return super().fit(*arguments, **named)
+
+    monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1)
+    knows = {t: y for one in (rows, validation) for t, y in zip(one.texts, one.required, strict=True)}
+    monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Noting(knows))
+    config = quick(encoder="auto", sentences=False, tidy=False)
+
+    def report() -> dict[str, Any]:
+        return fit_encoder(config, rows, rows.texts, validation, progress=no_progress)[1]
+
+    short = report()
+    assert (short["enough"], short["encoder"], fitted) == ("linear", "linear", [])
+    assert list(short["comparison"]) == ["linear"]
+    monkeypatch.setattr(encoders, "is_unbeatable", lambda *_: False)
+    whole = report()
+    assert "enough" not in whole
+    assert fitted
+    assert whole["encoder"] == "linear"
+
+
 @pytest.mark.parametrize(("rows", "networks"), [(len(ROWS) + 1, 3), (len(ROWS), 1)])
 def test_few_rows_are_read_by_several_networks(rows: int, networks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
@@ -202,6 +237,7 @@ def test_few_rows_are_read_by_several_networks(rows: int, networks: int, monkeyp
             return super().fit(*arguments, **named)
 
     monkeypatch.setattr(encoders, "SEVERAL_ROWS", rows)
+    monkeypatch.setattr(encoders, "is_unbeatable", lambda *_: False)
     monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Noting(truth()))
     config = quick(encoder="auto", sentences=False, seed=7, tidy=False)
     _, report = fit_encoder(config, ROWS, ROWS.texts, VALIDATION, progress=no_progress)

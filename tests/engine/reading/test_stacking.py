@@ -1,17 +1,19 @@
 """Maps, weights and counts say what the labels say: of those who were asked, and on rows that they did not learn from."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
+from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import Rows, draw_weights, rows_of
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import CrossFit, Platt, cross_fit
 from training_app.engine.reading.sequences.sequence_fit import SequenceScorer, _lexicon
-from training_app.engine.reading.stacking import corrected, crossed, served
+from training_app.engine.reading.stacking import choose, corrected, crossed, is_unbeatable, served
 
 ROWS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
 
@@ -70,3 +72,36 @@ def test_a_row_is_judged_by_maps_that_it_did_not_teach() -> None:
     before, after = crossed(fit, coin), crossed(fit, changed)
     assert np.array_equal(before[half], after[half])
     assert not np.array_equal(np.delete(before, half, axis=0), np.delete(after, half, axis=0))
+
+
+def _rows_of_one(count: int) -> Rows:
+    return Rows(
+        [f"text {row}" for row in range(count)], np.eye(3, dtype=bool)[np.arange(count) % 3], np.ones((count, 3), bool)
+    )
+
+
+def _right_but(rows: Rows, wrong: Sequence[int]) -> FloatArray:
+    """Log-odds that are right about all rows but these, to which they give the agents after their own."""
+    given = rows.required.copy()
+    given[list(wrong)] = np.roll(given[list(wrong)], 1, axis=1)
+    return np.where(given, 5, -5).astype(np.float32)
+
+
+@pytest.mark.parametrize(("wrong", "unbeatable"), [(0, True), (1, True), (2, False), (5, False)])
+def test_a_scorer_is_unbeatable_where_even_one_that_is_always_right_would_not_be_chosen(
+    wrong: int, unbeatable: bool
+) -> None:
+    rows = _rows_of_one(180)
+    base = _right_but(rows, range(wrong))
+    assert is_unbeatable(base, rows) == unbeatable
+    choice, _ = choose({"base": base, "perfect": _right_but(rows, [])}, rows)
+    assert choice == ("base" if unbeatable else "perfect")
+
+
+def test_four_wrong_rows_of_many_may_be_beyond_the_noise_and_three_are_not() -> None:
+    rows = _rows_of_one(600)
+    for wrong, better in ((3, [[], [0], [0, 1]]), (4, [[]])):
+        base = _right_but(rows, range(wrong))
+        choices = {choose({"base": base, "other": _right_but(rows, left)}, rows)[0] for left in better}
+        assert is_unbeatable(base, rows) == (wrong == 3)
+        assert choices == ({"base"} if wrong == 3 else {"other"})

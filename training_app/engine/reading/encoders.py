@@ -42,6 +42,7 @@ from training_app.engine.reading.stacking import (
     corrected,
     crossed,
     drawn_platt,
+    is_unbeatable,
     joined,
     served,
     settled,
@@ -219,6 +220,9 @@ class _Search:
         coach = self.add_coach(folder)
         self.add_student(coach)
         base = self.base()
+        if coach is None and self.is_enough(base):
+            self.report["enough"] = base
+            return self.finished(self.choice(coach, base))
         parts = self.judged(base, self.add_sequence(base))
         if "sequence" in self.fits:
             self.fits["stack"] = stack(parts, self.rows, self.validation if self.alone else None)
@@ -322,6 +326,18 @@ class _Search:
         if "student" in self.fits:
             self.report["student"] |= {"kept": base == "student", "brought": brought["student"]}
         return base
+
+    def is_enough(self, base: str) -> bool:
+        """Whether no scorer that is yet to be fitted could be chosen over the base, however good, on any rows that may judge."""
+        if not self.tries_all or "student" in self.fits:
+            return False
+        fit, rows, validation = self.fits[base], self.rows, self.validation
+        log_odds = np.concatenate([fit.log_odds, served(fit, validation)])
+        if not is_unbeatable(log_odds, joined(rows, validation), self.config.none_share):
+            return False
+        # Where out-of-fold figures may turn out to flatter, validation alone would judge.
+        may_flatter = len(validation) >= LEAST_JUDGES
+        return not may_flatter or is_unbeatable(crossed(fit, validation), validation, self.config.none_share)
 
     def add_sequence(self, base: str) -> list[CrossFit]:
         """The base and the scorers that read words in order, in a small pool several draws of it."""

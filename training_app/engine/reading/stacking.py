@@ -20,6 +20,9 @@ from training_app.engine.reading.stack import StackedMargins, fit_weights, rival
 #: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that it must bring in
 #: any pool: for the time and memory that it takes, and because rows that share their clauses make the noise look smaller than it is.
 WORTH, LEAST_WORTH = 0.01, 0.005
+#: A lead on so few rows is never beyond the noise: of k values above 0 among many, the mean is at most √k standard errors from 0, and
+#: the interval reaches 1.96 of them.
+WITHIN_NOISE = 3
 #: So many rows that need nobody are believed half when scorers are compared. Three of five hundred, drawn as often as live traffic
 #: is taken to bring such queries, would have an eighth of the say, each as much as twenty others: chance would choose. Of pools made
 #: from spoken commands with 1 in 130 such rows, the encoder was left out where it brought 0.07.
@@ -165,6 +168,21 @@ def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> t
     return float(alone + against), float(against / (alone + against)), float(level)
 
 
+def _say(rows: Rows, none_share: float) -> NDArray[np.float64] | None:
+    """How much each row has to say where scorers are compared, float64[N]; None where all have the same."""
+    nobody = int((~rows.required.any(axis=1) & rows.asked.all(axis=1)).sum())
+    return draw_weights(rows.required, none_share * nobody / (nobody + DOUBTED), rows.asked)
+
+
+def is_unbeatable(log_odds: FloatArray, rows: Rows, none_share: float = 0.0) -> bool:
+    """Whether `choose` takes no later scorer over this one, were it right about every row. log_odds float32[N, A] of `rows`."""
+    weights = _say(rows, none_share)
+    right = np.asarray(1.0 if weights is None else weights / weights.mean(), np.float32)
+    gain = right - best_jaccards(log_odds, rows.required, rows.asked, weights)
+    mean = float(gain.mean())
+    return mean < LEAST_WORTH or (mean < WORTH and int((gain > 0).sum()) <= WITHIN_NOISE)
+
+
 def choose(log_odds_of: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
     """The simplest scorer that no later one beats by LEAST_WORTH beyond the noise, or by WORTH and more than a standard error. A
     teacher, which somebody has brought to be used, need not be ahead beyond the noise. `found` are the log-odds float32[N, A] of
@@ -172,8 +190,7 @@ def choose(log_odds_of: dict[str, FloatArray], rows: Rows, none_share: float = 0
     need nobody make up `none_share`, as the policy will draw them, in so far as they are many enough to judge by: n of them
     n / (n + DOUBTED) of it. Returns its name and the figures."""
     figures: dict[str, Any] = {}
-    nobody = int((~rows.required.any(axis=1) & rows.asked.all(axis=1)).sum())
-    weights = draw_weights(rows.required, none_share * nobody / (nobody + DOUBTED), rows.asked)
+    weights = _say(rows, none_share)
     values = {
         name: best_jaccards(log_odds, rows.required, rows.asked, weights) for name, log_odds in log_odds_of.items()
     }
