@@ -83,6 +83,10 @@ class Walker:
         expect(self.page.locator("#result")).to_contain_text("The set", timeout=30_000)
         self.look()
 
+    def restart(self) -> None:
+        """Count clicks and time from here on."""
+        self.clicks, self._began = 0, time.monotonic()
+
     def tell(self) -> None:
         """Print what the walk took."""
         print(f"{self.walk}: {self.clicks} clicks, {(time.monotonic() - self._began) / 60:.1f} minutes")
