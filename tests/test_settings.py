@@ -200,7 +200,11 @@ def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize(
-    "words", [("train", "--help"), pytest.param(("help", "load_pool"), marks=pytest.mark.at_length), ("help",)]
+    "words",
+    [
+        ("help",),
+        *(pytest.param(words, marks=pytest.mark.at_length) for words in (("train", "--help"), ("help", "load_pool"))),
+    ],
 )
 def test_help_works_before_anything_is_set_up(words: tuple[str, ...], tmp_path: Path) -> None:
     done = command(*words, DATA_DIR=str(tmp_path))

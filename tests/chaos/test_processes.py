@@ -22,6 +22,7 @@ def runs(installation: Installation, name: str) -> None:
     installation.until(lambda: installation.act("ran", name), f"the job {name}", A_MINUTE)
 
 
+@pytest.mark.at_length
 def test_a_killed_idle_worker_blocks_nobody(installation: Installation) -> None:
     installation.up("jobs")
     runs(installation, "before")

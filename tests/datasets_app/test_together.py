@@ -26,6 +26,7 @@ MORE = [("submit", 2), ("import", 1), ("import", 2), ("merge", 1)]
 WORKERS = FEW + MORE if EVERYTHING or "TOGETHER_SECONDS" in os.environ else FEW
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)

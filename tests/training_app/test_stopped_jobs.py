@@ -40,7 +40,7 @@ def interrupted(*_arguments: Any, **_more: Any) -> NoReturn:
         ("import", Import, storing, "_batches"),
         ("import", Import, uploads, "content"),
         ("prelabel", PrelabelJob, prelabeling._Turn, "go"),
-        ("run", Run, training, "_train"),
+        pytest.param("run", Run, training, "_train", marks=pytest.mark.at_length),
         ("run", Run, training, "close_old_connections"),
     ],
 )

@@ -63,7 +63,7 @@ def test_nothing_that_is_sent_is_a_fault_of_the_server(provider: Provider, kind:
     one = person["id"] if kind == "Users" else provider.group("routerweb-ops", person)["id"]
     seen: set[int] = set()
 
-    @settings(max_examples=many(600, 30), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=many(600, 10), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(attributes, operations, questions, st.sampled_from(["0", "-1", "2", "x", "9" * 30]))
     @example({"emails": [None], "members": [None]}, [{"op": "add", "path": "emails", "value": [None]}], "", "0")
     def check(sent: Any, changes: Any, question: str, number: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.thorough import many
 from training_app.engine.config import Config
 from training_app.engine.data.conversations import BadConversation, Message, Turn, before, text_of
 from training_app.engine.data.examples import Agent, Example
@@ -111,7 +112,7 @@ class TestChannels:
 @pytest.fixture(scope="module")
 def learnt() -> tuple[FittedScorer, dict[str, object]]:
     """A scorer of turns and its report."""
-    return fitted(talks(60))
+    return fitted(talks(many(60, 40)))
 
 
 class TestFitting:
@@ -214,7 +215,7 @@ class TestFitting:
 
     @pytest.mark.at_length
     def test_the_same_seed_gives_the_same_scorer(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
-        one, other = learnt[0], fitted(talks(60))[0]
+        one, other = learnt[0], fitted(talks(many(60, 40)))[0]
         assert one.tensors()
         for name, tensor in one.tensors().items():
             assert np.array_equal(tensor, other.tensors()[name]), name
