@@ -174,6 +174,7 @@ def test_a_rule_launches_where_only_an_llm_has_labeled(pool: Pool, suggested: Ad
 
 @pytest.mark.parametrize(("judge", "says"), [("Judged by an LLM's labels.", False), ("", True)])
 def test_a_page_says_who_judged_of_too_few_answers_too(judge: str, says: bool) -> None:
-    page = render_to_string("training_app/_verdict.html", {"verdict": verdict.Verdict(12, 0, None, judge=judge)})
+    shown = verdict.Verdict(12, 0, None, judge=judge)
+    page = render_to_string("training_app/_verdict.html", {"verdict": shown, "pool": Pool(slug="support")})
     assert ("people labeled" in page) == says
     assert (escape(judge) in page) if judge else ("LLM" not in page)
