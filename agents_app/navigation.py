@@ -248,9 +248,9 @@ def search(request: HttpRequest, term: str) -> list[SearchResult]:
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link and term in str(entry.title).lower():
             results.append(SearchResult(str(entry.title), pool.name if pool else "", link, entry.icon))
-    for one in PAGES:
-        if one.roles & roles and says(term, one.title, one.words) and (link := address(one.name, pool)):
-            results.append(SearchResult(str(one.title), pool.name if pool else "", link, one.icon))
+    for page in PAGES:
+        if page.roles & roles and says(term, page.title, page.words) and (link := address(page.name, pool)):
+            results.append(SearchResult(str(page.title), pool.name if pool else "", link, page.icon))
     for other in pools_of(request):
         if term in other.name.lower() or term in other.slug:
             results.append(SearchResult(other.name, str(_("Pool")), _same_page(None, other, request), "hub"))

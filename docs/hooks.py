@@ -37,7 +37,7 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, name, content=text))
     shown = [
         "# Examples",
-        *(f"## {Path(one).stem}\n\n```python\n{(ROOT / one).read_text('utf-8')}```" for one in EXAMPLES),
+        *(f"## {Path(example).stem}\n\n```python\n{(ROOT / example).read_text('utf-8')}```" for example in EXAMPLES),
     ]
     files.append(File.generated(config, "examples.md", content="\n\n".join(shown)))
     return files

@@ -156,7 +156,7 @@ def _check_options(executor: Executor) -> None:
 def runs(command: list[str]) -> bool:
     """Whether MCP_COMMANDS names the program; an entry that ends in `*` names all that begin so."""
     entries = settings.MCP_COMMANDS
-    return any(command[0] == one or (one.endswith("*") and command[0].startswith(one[:-1])) for one in entries)
+    return any(command[0] == entry or (entry.endswith("*") and command[0].startswith(entry[:-1])) for entry in entries)
 
 
 def _check_address(address: str) -> None:

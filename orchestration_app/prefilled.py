@@ -17,7 +17,7 @@ Kind = Executor.Kind
 
 def source_of(agent: Agent) -> AgentSource | None:
     """The source that says how the agent is called, the newest first; None where none does."""
-    return next((one for one in agent.sources.order_by("-pk") if one.calling), None)
+    return next((source for source in agent.sources.order_by("-pk") if source.calling), None)
 
 
 def values_of(source: AgentSource) -> dict[str, Any]:

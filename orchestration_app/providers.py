@@ -100,7 +100,7 @@ def apply(
         terms = {term: getattr(like, term) for term in TERMS} if like else catalog.terms_of(row.name, model)
         BackendSettings.objects.get_or_create(pool=pool, defaults={"exploration": EXPLORED})
         able = set(Backend.objects.filter(provider=row, model=model).values_list("agent_id", flat=True))
-        return [save(one, row, {"model": model, **terms}, actor=actor) for one in agents if one.pk not in able]
+        return [save(agent, row, {"model": model, **terms}, actor=actor) for agent in agents if agent.pk not in able]
 
 
 def save_terms(provider: Provider, model: str, values: Mapping[str, Any], *, actor: audit.Who) -> None:

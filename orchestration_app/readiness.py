@@ -75,4 +75,4 @@ def run_problems(pool: Pool, kind: str) -> Sequence[str]:
 
     if kind not in (ORCHESTRATOR, BACKEND_CHOOSER):
         return ()
-    return [one.sentence for one in problems(pool)]
+    return [problem.sentence for problem in problems(pool)]

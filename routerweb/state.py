@@ -50,7 +50,11 @@ def _results_of_functions() -> tuple[str, int, int]:
     """What `lru_cache` keeps in all our modules together; a function without a bound keeps one result for each fixed argument."""
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in PACKAGES]
     values = chain.from_iterable(list(vars(module).values()) for module in modules if module is not None)
-    caches = {id(one): one.cache_info() for one in values if hasattr(one, "cache_info") and hasattr(one, "cache_clear")}
+    caches = {
+        id(value): value.cache_info()
+        for value in values
+        if hasattr(value, "cache_info") and hasattr(value, "cache_clear")
+    }
     sizes = [(info.currsize, info.currsize if info.maxsize is None else info.maxsize) for info in caches.values()]
     return "Results of functions", sum(size for size, _bound in sizes), sum(bound for _size, bound in sizes)
 

@@ -29,7 +29,7 @@ def members(stream: BinaryIO) -> list[zipfile.ZipInfo]:
             entries = packed.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise Unreadable(gettext_noop("This ZIP archive is damaged. Pack it again.")) from None
-    if len(entries) > MAX_MEMBERS or any(one.file_size > MAX_MEMBER for one in entries):
+    if len(entries) > MAX_MEMBERS or any(entry.file_size > MAX_MEMBER for entry in entries):
         raise Unreadable(gettext_noop("This ZIP archive unpacks to more than is read. Import its files one by one."))
     kept = []
     for one in entries:
@@ -66,18 +66,18 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
     stream.seek(0)
     try:
         with zipfile.ZipFile(stream) as packed:
-            for one in files:
-                content = cast(BinaryIO, io.BytesIO(packed.read(one)))
-                reading = detecting.detect(content, one.filename)
+            for file in files:
+                content = cast(BinaryIO, io.BytesIO(packed.read(file)))
+                reading = detecting.detect(content, file.filename)
                 if reading.kind == "zip":
-                    yield RowError(behind + 1, f"{one.filename} is an archive within the archive: unpack it")
+                    yield RowError(behind + 1, f"{file.filename} is an archive within the archive: unpack it")
                     continue
                 last = 0
-                for record in _named(content, reading, one.filename):
+                for record in _named(content, reading, file.filename):
                     line = record.line if isinstance(record, RowError) else record[0]
                     last = max(last, line)
                     if isinstance(record, RowError):
-                        yield RowError(behind + line, f"{one.filename}: {record.reason}", record.field, record.excerpt)
+                        yield RowError(behind + line, f"{file.filename}: {record.reason}", record.field, record.excerpt)
                     else:
                         yield behind + line, record[1]
                 behind += last

@@ -88,7 +88,7 @@ def _values(
     start = beginning[:8].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1]
     if kind == "table":
         delimiters = [str(stored["delimiter"])] if stored and stored.get("delimiter") else [",", ";", "\t", "|"]
-        readings = [] if start in (b"[", b"{") else [Reading("table", encoding, one) for one in delimiters]
+        readings = [] if start in (b"[", b"{") else [Reading("table", encoding, delimiter) for delimiter in delimiters]
     else:
         readings = [Reading(kind, encoding)] if start == (b"[" if kind == "array" else b"{") else []
     for reading in readings:

@@ -175,7 +175,7 @@ def _merged(source: Any) -> list[list[Any]]:
             if bottom > top and len(ranges) < MAX_MERGED:
                 ranges.append([column, top, bottom, ""])
         rest = rest[-200:]
-    return list({(one[0], one[1]): one for one in ranges}.values())
+    return list({(span[0], span[1]): span for span in ranges}.values())
 
 
 _MERGE = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]{1,3})(\d{1,7}):[A-Z]{1,3}(\d{1,7})"')

@@ -107,7 +107,7 @@ def check_schema(body: Any, urn: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.", "invalidSyntax")
     schemas = next((value for key, value in body.items() if str(key).lower() == "schemas"), None)
-    if not isinstance(schemas, list) or urn.lower() not in {str(one).lower() for one in schemas}:
+    if not isinstance(schemas, list) or urn.lower() not in {str(schema).lower() for schema in schemas}:
         raise invalid(f"schemas must name {urn}.", "invalidSyntax")
     return body
 
@@ -126,5 +126,5 @@ def _first(errors: Any, path: str = "") -> tuple[str, str]:
         name, inner = next(iter(errors.items()))
         return _first(inner, f"{path}.{name}" if path else str(name))
     if isinstance(errors, list):
-        return _first(next((one for one in errors if one), ""), path)
+        return _first(next((error for error in errors if error), ""), path)
     return path, str(errors)

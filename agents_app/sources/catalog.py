@@ -162,7 +162,7 @@ def fingerprint(source: AgentSource) -> str:
 
 
 def _namesake(pool: Pool, name: str) -> Agent | None:
-    return next((one for one in pool.agents.all() if one.name.casefold() == name.casefold()), None)
+    return next((agent for agent in pool.agents.all() if agent.name.casefold() == name.casefold()), None)
 
 
 def _new_examples(source: AgentSource) -> list[str]:

@@ -51,7 +51,7 @@ def line(value: Any, max_length: int) -> str:
 
 def lines(value: Any, max_length: int) -> str:
     """The same with its line breaks."""
-    kept = (" ".join(one.split()) for one in _plain(value).splitlines())
+    kept = (" ".join(line.split()) for line in _plain(value).splitlines())
     return "\n".join(one for one in kept if one)[:max_length].strip()
 
 

@@ -53,7 +53,7 @@ def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[An
 def called(tools: list[Any]) -> list[dict[str, Any]]:
     """The tools as a call needs them: name, description and the schema of the arguments."""
     kept = ("name", "description", "inputSchema")
-    described = [{name: one[name] for name in kept if name in one} for one in tools if isinstance(one, dict)]
+    described = [{name: tool[name] for name in kept if name in tool} for tool in tools if isinstance(tool, dict)]
     return [one for one in described if isinstance(one.get("name"), str)]
 
 

@@ -299,7 +299,7 @@ class InviteForm(forms.Form):
         pools = Pool.objects.in_use().only("slug", "name")
         held = roles_of(inviter)
         if Role.ADMIN not in held:
-            self.fields["role"].choices = [one for one in ROLE_CHOICES if one[0] == Role.LABELER]  # type: ignore[attr-defined]
+            self.fields["role"].choices = [choice for choice in ROLE_CHOICES if choice[0] == Role.LABELER]  # type: ignore[attr-defined]
             self.fields["role"].widget = forms.HiddenInput()
         if Role.OPS not in held:
             pools = pools.filter(pk__in=[pool.pk for pool in pools if Role.OPS in roles_of(inviter, pool)])

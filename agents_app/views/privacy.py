@@ -75,7 +75,7 @@ def pool_privacy(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's redaction and retention; with `try` a text is shown as it would be stored, and nothing is saved."""
     pool = get_pool(request, slug)
     now = privacy.of(pool)
-    written = "\n".join(f"{one['name']}: {one['pattern']}" for one in now.patterns)
+    written = "\n".join(f"{pattern['name']}: {pattern['pattern']}" for pattern in now.patterns)
     form = PrivacyForm(
         request.POST or None,
         initial={

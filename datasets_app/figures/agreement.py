@@ -173,7 +173,9 @@ def report(pool: Pool, made: str = "") -> Report:
     recent = _recent(pool)
     spoken = _spoken(pool, made, recent.keys)
     machine = spoken.machine
-    authors = {one.author for of in spoken.human.values() for labels in of.values() for one in labels if one.author}
+    authors = {
+        label.author for of in spoken.human.values() for labels in of.values() for label in labels if label.author
+    }
     people = sorted(authors, key=lambda one: one.get_username())
     by_query = {key: spoken.answers(key) for key in spoken.human}
     several = {key: list(of.values()) for key, of in by_query.items() if len(of) >= 2}
@@ -373,7 +375,7 @@ def differing(
     for key in spoken.human:
         people = [one for who, one in spoken.answers(key).items() if a is None or who in (a, b)]
         beside = spoken.machine.get(key)
-        pairs = [(beside, one) for one in people if beside] if llm else list(combinations(people, 2))
+        pairs = [(beside, person) for person in people if beside] if llm else list(combinations(people, 2))
         if agent is not None:
             if any(agent in x_asked & y_asked and (agent in x) != (agent in y) for (x, x_asked), (y, y_asked) in pairs):
                 distances.append((0.0, key))

@@ -53,7 +53,10 @@ def lately_done(pool: Pool, person: User, agent: Agent | None, count: int) -> li
     assignments = Assignment.objects.filter(
         person=person, state=Assignment.State.DONE, item__pool=pool, item__agent=agent, item__query__deleted_at=None
     )
-    queries = [one.item.query for one in assignments.select_related("item__query").order_by("-ended_at", "-pk")[:count]]
+    queries = [
+        assignment.item.query
+        for assignment in assignments.select_related("item__query").order_by("-ended_at", "-pk")[:count]
+    ]
     by_query: dict[int, list[Label]] = defaultdict(list)
     own = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN, author=person)
     for label in own.order_by("pk"):

@@ -139,6 +139,6 @@ def together(own: Any, further: Sequence[tuple[str, str, Any]]) -> Any:
         else:
             no = no or plain in NO
     if parts:
-        agents = [one for one in parts if _plain(one) not in NONE_WORDS]
+        agents = [part for part in parts if _plain(part) not in NONE_WORDS]
         return agents or parts[:1]
     return [] if no else own

@@ -107,11 +107,11 @@ def _label_studio(values: Values) -> Task:
     else:
         row["text"] = text
     results = values.get("annotations") or values.get("completions") or []
-    annotations = [one for one in results if isinstance(one, dict)]
+    annotations = [result for result in results if isinstance(result, dict)]
     answers = tuple(
-        Annotation(_person(one.get("completed_by")), _choices(one.get("result")))
-        for one in annotations
-        if not (one.get("was_cancelled") or one.get("skipped"))
+        Annotation(_person(annotation.get("completed_by")), _choices(annotation.get("result")))
+        for annotation in annotations
+        if not (annotation.get("was_cancelled") or annotation.get("skipped"))
     )
     predictions = tuple(
         _prediction(one)
@@ -139,7 +139,7 @@ def _regions(result: Any) -> Iterator[tuple[Values, list[Any]]]:
 
 def _choices(result: Any) -> list[Any]:
     return list(
-        dict.fromkeys(one for _region, labels in _regions(result) for one in labels if isinstance(one, str | int))
+        dict.fromkeys(label for _region, labels in _regions(result) for label in labels if isinstance(label, str | int))
     )
 
 

@@ -215,19 +215,19 @@ class Reader:
             statements += made
             problems += wrong
             unchanged += not (made or wrong or is_new)
-        alone = Counter(one.query_id for one in statements)
+        alone = Counter(statement.query_id for statement in statements)
         first = [
-            one
-            for one in statements
-            if one.query_id in new and alone[one.query_id] == 1 and one.source == Label.Source.IMPORT
+            statement
+            for statement in statements
+            if statement.query_id in new and alone[statement.query_id] == 1 and statement.source == Label.Source.IMPORT
         ]
         at_once = {one.query_id for one in first}
-        later = [one for one in statements if one.query_id not in at_once]
+        later = [statement for statement in statements if statement.query_id not in at_once]
         labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in queries})
         labels.record_many(later)
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
         disagreement.measure(list(dict.fromkeys(one.query_id for one in later)))
-        suggested = sum(one.source == Label.Source.LLM for one in statements)
+        suggested = sum(statement.source == Label.Source.LLM for statement in statements)
         traced = self._record_turns(rows, queries)
         return len(new), len(statements) - suggested, unchanged, problems, suggested + traced
 
@@ -253,11 +253,11 @@ class Reader:
         if row.required is not None:
             spoken.append((Label.Source.IMPORT, self.upload.author, row.required, row.asked, {}, None))
         if isinstance(row, FileRow):
-            for one in row.answers:
-                author = self.annotators.account(one.by) if one.by else self.upload.author
-                source: str = Label.Source.HUMAN if one.by else Label.Source.IMPORT
-                asked = row.asked if one.asked is None else one.asked
-                spoken.append((source, author, one.required, asked, {}, None))
+            for answer in row.answers:
+                author = self.annotators.account(answer.by) if answer.by else self.upload.author
+                source: str = Label.Source.HUMAN if answer.by else Label.Source.IMPORT
+                asked = row.asked if answer.asked is None else answer.asked
+                spoken.append((source, author, answer.required, asked, {}, None))
             for guess in row.suggested:
                 asked = frozenset(self.active | guess.required | set(guess.scores))
                 spoken.append(

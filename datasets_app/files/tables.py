@@ -110,23 +110,23 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
     """The row that a record makes. Raises BadRow, with the labels that are not understood as `excerpt`."""
     try:
         statements = [
-            AnnotatorAnswer(one.by, required, None if one.about is None else _about(one, values))
-            for one in task.answers
-            if (required := understood(one, reading, values)) is not None
+            AnnotatorAnswer(answer.by, required, None if answer.about is None else _about(answer, values))
+            for answer in task.answers
+            if (required := understood(answer, reading, values)) is not None
         ]
-        suggested = [_suggested(one, values) for one in task.predictions]
+        suggested = [_suggested(prediction, values) for prediction in task.predictions]
         asked = task.values.get("asked_agents")
         about = None if asked is None else values.of(asked)
     except Unknown as error:
         raise BadRow(f"not understood: {error}", "required_agents", short(task.values.get("text") or "")) from None
     own = {key: value for key, value in task.values.items() if key not in ("asked_agents", MEMBER)}
     plain = _checked(row_of(line, own, roster))
-    alone = next((one for one in statements if not one.by and one.asked is None), None)
+    alone = next((statement for statement in statements if not statement.by and statement.asked is None), None)
     if alone is not None and about is not None and not alone.required <= about:
         raise BadRow("an agent is required but not among asked_agents", "required_agents", short(plain.text))
     return FileRow(
         plain.line, plain.id, plain.text, alone.required if alone else None, about, plain.split, plain.extra, plain.conversation,
-        tuple(one for one in statements if one is not alone), tuple(suggested), task.left_out, task.turn,
+        tuple(statement for statement in statements if statement is not alone), tuple(suggested), task.left_out, task.turn,
     )  # fmt: skip
 
 

@@ -157,14 +157,16 @@ def _opened(value: Any) -> Any:
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
-    for one in values:
-        if isinstance(one, list):
-            yield one[-1] if one and not isinstance(one[-1], list) else json.dumps(one)  # a taxonomy's path: its end
-        elif isinstance(one, dict):
-            name = next((one[key] for key in ("text", "name", "label", "value", "id") if one.get(key)), None)
-            yield name if isinstance(name, str | int) else json.dumps(one, ensure_ascii=False)
-        elif one not in (None, ""):
-            yield one
+    for value in values:
+        if isinstance(value, list):
+            yield (
+                value[-1] if value and not isinstance(value[-1], list) else json.dumps(value)
+            )  # a taxonomy's path: its end
+        elif isinstance(value, dict):
+            name = next((value[key] for key in ("text", "name", "label", "value", "id") if value.get(key)), None)
+            yield name if isinstance(name, str | int) else json.dumps(value, ensure_ascii=False)
+        elif value not in (None, ""):
+            yield value
 
 
 def _alike(one: str, other: str) -> float:

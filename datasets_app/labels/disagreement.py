@@ -41,7 +41,7 @@ def between(a: VoiceSets, b: VoiceSets) -> float | None:
 
 
 def _mean(distances: Sequence[float | None]) -> float:
-    measured = [one for one in distances if one is not None]
+    measured = [distance for distance in distances if distance is not None]
     return sum(measured) / len(measured) if measured else 0.0
 
 

@@ -128,14 +128,14 @@ def record_first(pool: Pool, statements: Sequence[NewLabel], states: Mapping[int
         columns,
         [
             (
-                one.query_id,
-                one.source,
-                one.author.pk if one.author else None,
-                text(one.required),
-                text(one.asked),
-                json.dumps(dict(one.provenance)),
+                statement.query_id,
+                statement.source,
+                statement.author.pk if statement.author else None,
+                text(statement.required),
+                text(statement.asked),
+                json.dumps(dict(statement.provenance)),
             )
-            for one in statements
+            for statement in statements
         ],
     )
     gold.store_first(pool, [(one.query_id, key, one) for one, key in zip(statements, keys, strict=True)], states)

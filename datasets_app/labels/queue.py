@@ -408,7 +408,7 @@ def done_today(pool: Pool, person: User) -> int:
 def may_hold(pool: Pool, person: User, agent: Agent | None = None) -> int:
     """How many items to come this person's browser may keep for when the connection goes: MOST_HELD for whoever labels alone, else a
     share of what is open that leaves as much to everybody else who is at it."""
-    others = sum(1 for one in holdings(pool, agent) if one.person.pk != person.pk)
+    others = sum(1 for holding in holdings(pool, agent) if holding.person.pk != person.pk)
     if not others:
         return MOST_HELD
     open_items = QueueItem.objects.filter(OPEN, pool=pool, agent=agent, query__deleted_at__isnull=True)

@@ -78,9 +78,9 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
         by_query[label.query_id].append(
             _offer("llm", version, label.required, label.asked, label.scores or {}, merged, fallback)
         )
-    for one in models:
-        asked = {*map(int, one.scores), *one.required}
-        by_query[one.query_id].append(_offer("model", one.version, one.required, asked, one.scores, merged))
+    for model in models:
+        asked = {*map(int, model.scores), *model.required}
+        by_query[model.query_id].append(_offer("model", model.version, model.required, asked, model.scores, merged))
     for query, (source, agents) in traced.items():
         by_query[query].append(_offer("traffic", source, agents, agents, {}, merged))
     if about is not None:

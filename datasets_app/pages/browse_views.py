@@ -71,7 +71,7 @@ def _order(sort: str) -> list[str]:
     lookup = query_columns.SORTS.get(name)
     if lookup is None:
         return ["-pk"]
-    return [sign + one for one in dict.fromkeys((lookup, "pk"))]
+    return [sign + field for field in dict.fromkeys((lookup, "pk"))]
 
 
 def table_rows(keys: Sequence[int], agents: list[Agent]) -> list[dict[str, Any]]:
@@ -233,7 +233,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     shown = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
     agents = {agent.number: agent for agent in pool.agents.all()}
     gold = getattr(shown, "gold", None)
-    decided = {one.pk: one for one in Label.objects.filter(query=shown).select_related("author")}
+    decided = {label.pk: label for label in Label.objects.filter(query=shown).select_related("author")}
     offers = suggestions.offers([shown.pk]).get(shown.pk, [])
     people = [one for one in decided.values() if one.superseded_at is None and one.source == Label.Source.HUMAN]
     spoken = {number for one in people if not one.unsure for number in one.asked}

@@ -105,7 +105,7 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         "checked": checked,
         "lost": checked.lost if checked else 0,
         "values": values[:MOST_VALUES],
-        "guessed": bool(values) and all(one.chosen for one in values),
+        "guessed": bool(values) and all(value.chosen for value in values),
         "more_values": max(len(values) - MOST_VALUES, 0),
         "agents": agents,
         "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),

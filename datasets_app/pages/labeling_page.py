@@ -156,7 +156,7 @@ def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, A
         "only": agent,
         "at": address(pool, agent),
         "reask": progress.questions(pool, person),
-        "holdings": [one for one in queue.holdings(pool, agent) if one.person.pk != person.pk],
+        "holdings": [holding for holding in queue.holdings(pool, agent) if holding.person.pk != person.pk],
         "skipped": queue.skipped(pool, person, agent),
         "queries": Query.objects.of(pool).exists(),
         "agents": pool.agents.filter(state=Agent.State.ACTIVE).exists(),
@@ -172,16 +172,16 @@ def history(pool: Pool, query: Query, viewer: Any) -> list[dict[str, Any]]:
     agents = {agent.number: agent for agent in pool.agents.all()}
     before: dict[tuple[str, int | None], set[int]] = {}
     events = []
-    for one in labeling.visible_labels(query, viewer):
-        slot = (one.source, one.author_id if one.source == Label.Source.HUMAN else None)
+    for label in labeling.visible_labels(query, viewer):
+        slot = (label.source, label.author_id if label.source == Label.Source.HUMAN else None)
         old = before.get(slot, set())
-        now = set(one.required) | (old - set(one.asked) if one.partial else set())
-        withdrawn = "withdrawn_by" in one.provenance
+        now = set(label.required) | (old - set(label.asked) if label.partial else set())
+        withdrawn = "withdrawn_by" in label.provenance
         events.append(
             {
-                "label": one,
-                "who": (one.author.get_short_name() or one.author.get_username()) if one.author else "",
-                "agents": [agents[n] for n in one.required if n in agents],
+                "label": label,
+                "who": (label.author.get_short_name() or label.author.get_username()) if label.author else "",
+                "agents": [agents[n] for n in label.required if n in agents],
                 "first": slot not in before,
                 "added": [agents[n] for n in sorted(now - old) if n in agents],
                 "removed": [agents[n] for n in sorted(old - now) if n in agents],

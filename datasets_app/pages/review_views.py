@@ -233,7 +233,7 @@ def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
     keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm, made)
     agents = list(pool.agents.all())
     shown = Paginator(keys, 50).get_page(request.GET.get("page"))
-    people = {one.pk: one for one in User.objects.filter(pk__in=[key for key in (number("a"), number("b")) if key])}
+    people = {user.pk: user for user in User.objects.filter(pk__in=[key for key in (number("a"), number("b")) if key])}
     context = {
         "pool": pool,
         "rows": table_rows(list(shown.object_list), agents),

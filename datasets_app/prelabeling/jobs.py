@@ -71,7 +71,7 @@ def estimate_of(
     agents = pools.roster(pool, retired=False)
     instruction = _instruction(pool, agents)
     calls = -(-count // max(1, batch_size))
-    fixed = sum(len(one["content"]) for one in prompts.messages(instruction, [], agents, 0, None))
+    fixed = sum(len(message["content"]) for message in prompts.messages(instruction, [], agents, 0, None))
     mean = sum(map(len, texts)) / len(texts) + 20 if texts else 0.0
     tokens_in = round((calls * fixed + count * mean) / CHARACTERS_PER_TOKEN)
     tokens_out = count * ANSWER_TOKENS

@@ -164,7 +164,7 @@ def _protobuf_span(span: Any) -> Span:
 
 
 def _values(attributes: Any) -> dict[str, Any]:
-    return {one.key: _value(one.value, 0) for one in attributes}
+    return {attribute.key: _value(attribute.value, 0) for attribute in attributes}
 
 
 def _value(value: Any, depth: int) -> Any:

@@ -217,9 +217,9 @@ class Traced:
 
 def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) -> int:
     """Keep who answered these turns; a turn that is there gets what is new of it. Returns how many were not there."""
-    _date([one.turn for one in pairs])
+    _date([pair.turn for pair in pairs])
     roster = Roster(pool, pools.roster(pool))
-    traces = {one.turn.trace for one in pairs}
+    traces = {pair.turn.trace for pair in pairs}
     rows = {(row.trace, row.place): row for row in TracedTurn.objects.filter(pool=pool, trace__in=traces)}
     fresh: dict[tuple[str, str], TracedTurn] = {}
     changed: dict[int, TracedTurn] = {}
@@ -232,7 +232,7 @@ def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) ->
             changed[row.pk] = row
     TracedTurn.objects.bulk_create(fresh.values(), batch_size=1_000)
     TracedTurn.objects.bulk_update(changed.values(), CHANGES, batch_size=500)
-    hooks.turns_rated(pool, [one.turn for one in pairs if one.turn.decision and one.turn.success is not None])
+    hooks.turns_rated(pool, [pair.turn for pair in pairs if pair.turn.decision and pair.turn.success is not None])
     return len(fresh)
 
 

@@ -105,7 +105,7 @@ def _begun(view: ApiView, model: str, messages: list[dict[str, str]]) -> Answeri
     orchestra.can_call()
     view.asks = _Texts(messages)  # type: ignore[attr-defined]
     view.check_throttles(view.request)
-    messages = [one for one in messages if one["role"] in ("system", "user", "assistant")]
+    messages = [message for message in messages if message["role"] in ("system", "user", "assistant")]
     here = direct.prepared(orchestra, decider, messages, view.access.caller.pk)
     if here is not None:
         return Answering(model, here)

@@ -160,9 +160,9 @@ def _planned(
         free = [one for one in free if one.candidate.cost <= left]
     candidates = [one.candidate for one in free]
     if estimates:
-        candidates = [_retold(one, estimates) for one in candidates]
+        candidates = [_retold(candidate, estimates) for candidate in candidates]
     if after and not pressed:
-        candidates = [_following(one, after) for one in candidates]
+        candidates = [_following(candidate, after) for candidate in candidates]
     if not candidates:
         return Plan([], [], [])
     dearest, slowest = pool.scales[agent]
@@ -247,8 +247,8 @@ def _take(pool: PoolBackends, one: BackendState) -> None:
 
 
 def _why_none(backends: list[BackendState], size: float) -> str:
-    if all(one.context and size > one.context for one in backends):
+    if all(backend.context and size > backend.context for backend in backends):
         return TOO_LONG
-    if any(one.open for one in backends):
+    if any(backend.open for backend in backends):
         return AT_LIMITS
     return "every backend cools down after failures, or is not healthy"

@@ -73,7 +73,7 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
         backend: _share(state, backend, limits[backend], parties, usage) for backend in usage.wants if backend in limits
     }
     own = {
-        "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(one) for one in usage.asks],
+        "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(ask) for ask in usage.asks],
     }  # fmt: skip
     state["held"] = parties.holding(state.get("held", {}), own)
     return shares

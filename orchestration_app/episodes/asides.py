@@ -57,7 +57,7 @@ class Aside:
     def as_json(self) -> dict[str, Any]:
         """For a step's metadata."""
         return {
-            "kind": self.kind, "question": self.question, "exchanges": [one.as_json() for one in self.exchanges],
+            "kind": self.kind, "question": self.question, "exchanges": [exchange.as_json() for exchange in self.exchanges],
             "resume": dict(self.resume), "approved": self.approved, "cost": self.cost,
         }  # fmt: skip
 

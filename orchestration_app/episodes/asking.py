@@ -136,8 +136,8 @@ def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
     turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
     first = [{"role": "system", "content": instruction}] if instruction else []
     turns = turns or [{"role": "user", "content": asked.task}]
-    for one in asked.exchanges:
-        turns += [{"role": "assistant", "content": one.question}, {"role": "user", "content": one.answer}]
+    for exchange in asked.exchanges:
+        turns += [{"role": "assistant", "content": exchange.question}, {"role": "user", "content": exchange.answer}]
     return [*first, *turns]
 
 
@@ -169,7 +169,7 @@ def _drawn(spec: Spec, asked: Ask) -> str:
 
 def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
     """What a webhook or a function is given."""
-    more = {"exchanges": [one.as_json() for one in asked.exchanges], "resume": dict(asked.resume)}
+    more = {"exchanges": [exchange.as_json() for exchange in asked.exchanges], "resume": dict(asked.resume)}
     return {
         "key": asked.attempt_key,
         "episode": asked.episode,

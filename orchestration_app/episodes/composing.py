@@ -51,7 +51,7 @@ def missing(rows: Iterable[Step], names: Names) -> list[Json]:
     for row in _in_order(rows):
         if row.agent is not None and row.aim == "answer":
             last.setdefault(row.agent, {})[row.path] = row
-    lost = [list(paths.values())[-1] for paths in last.values() if all(_said_nothing(one) for one in paths.values())]
+    lost = [list(paths.values())[-1] for paths in last.values() if all(_said_nothing(path) for path in paths.values())]
     return [
         {"agent": row.agent, "name": name_of(names, row.agent), "step": row.number, "reason": _reason(row), "why": row.why}
         for row in lost

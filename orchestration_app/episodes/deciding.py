@@ -68,5 +68,7 @@ def _answer(policy: Policy, asked: list[tuple[Question, "asyncio.Future[Distribu
 def distributions(policy: Policy, questions: list[Question]) -> list[Distribution]:
     """What the policy says to each question."""
     if isinstance(policy, Orchestrator):
-        return policy.distributions([one.state for one in questions], [one.available for one in questions])
-    return [policy.distribution(one.state, one.available) for one in questions]
+        return policy.distributions(
+            [question.state for question in questions], [question.available for question in questions]
+        )
+    return [policy.distribution(question.state, question.available) for question in questions]

@@ -224,7 +224,7 @@ def judge(
     episode.refresh_from_db()
     _pay(episode)
     backends = [row.metadata.get("backend") for row in episode.trajectory.exclude(call=None)]
-    if made := [uuid.UUID(one["call"]) for one in backends if one]:
+    if made := [uuid.UUID(backend["call"]) for backend in backends if backend]:
         served.judged(episode.pool_id, made, episode.score >= 0.5)
 
 

@@ -75,9 +75,15 @@ def _turn() -> float:
         close_old_connections()
         return REST_SECONDS
     under_way = set(
-        Episode.objects.filter(pk__in={one.key for one in listeners}, status__in=GOES_ON).values_list("pk", flat=True)
+        Episode.objects.filter(pk__in={listener.key for listener in listeners}, status__in=GOES_ON).values_list(
+            "pk", flat=True
+        )
     )
-    rows = Step.objects.filter(episode__in={one.key for one in listeners if one.steps}).order_by().values("episode")
+    rows = (
+        Step.objects.filter(episode__in={listener.key for listener in listeners if listener.steps})
+        .order_by()
+        .values("episode")
+    )
     totals = rows.annotate(begun=Count("pk"), done=Count("pk", filter=~Q(status=Step.Status.RUNNING)))
     counts = {row["episode"]: (row["begun"], row["done"]) for row in totals}
     for one in listeners:
@@ -177,7 +183,7 @@ def _chosen(rows: list[Step], names: dict[int, str]) -> dict[str, Any]:
     """Whom a path calls in a turn."""
     first, agents = rows[0], [row.agent for row in rows if row.agent is not None]
     return {
-        "path": first.path, "step": first.number, "agents": agents, "names": [names.get(one, str(one)) for one in agents],
+        "path": first.path, "step": first.number, "agents": agents, "names": [names.get(agent, str(agent)) for agent in agents],
         "probabilities": by_name(first.candidates, first.probabilities),
     }  # fmt: skip
 

@@ -274,7 +274,9 @@ def _tried(pool: LoadedPool, active: int) -> tuple[CanaryDecider | None, tuple[S
         if decider is not None:
             canary = CanaryDecider(decider, plan.canary.share, plan.salt(plan.canary.model_id))
     shadows = [live.or_why(row, load, LiveTally.Kind.SHADOW)[0] for row in plan.shadows]
-    return canary, tuple(ShadowPolicy(one.model, one.policy) for one in shadows if one is not None and one.model)
+    return canary, tuple(
+        ShadowPolicy(shadow.model, shadow.policy) for shadow in shadows if shadow is not None and shadow.model
+    )
 
 
 def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | None:

@@ -44,7 +44,7 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
         "readiness": rows,
-        "ready": bool(rows) and all(one.state == "ready" for one in rows),
+        "ready": bool(rows) and all(row.state == "ready" for row in rows),
         "limits": spending.shown(pool),
         "keys": pool.api_keys.live().order_by("name"),
         "days": figures.DAYS,
@@ -217,8 +217,8 @@ def _draw_one(
 ) -> HttpResponse:
     if executor is not None and "trial" not in more:
         rows = readiness.of_pool(agent.pool)
-        more["next"] = next((one.agent for one in rows if not hasattr(one.agent, "executor")), None)
-        more["unchecked"] = any(one.state == "unchecked" for one in rows)
+        more["next"] = next((row.agent for row in rows if not hasattr(row.agent, "executor")), None)
+        more["unchecked"] = any(row.state == "unchecked" for row in rows)
     context = {
         "agent": agent, "form": form, "kind": kind, "known": executor, "kinds": Executor.Kind.choices,
         "back": reverse("settings_executors", args=(agent.pool.slug,)), **more,

@@ -180,7 +180,7 @@ class Buffer:
             insert(rows)
         except UNWRITABLE:
             # What was deleted meanwhile must not hold up every other decision.
-            rows = [one for one in rows if self._insert_alone(one)]
+            rows = [row for row in rows if self._insert_alone(row)]
         with self._lock:
             self.tally.add(settled=len(rows))
         metrics.count(rows)
@@ -212,7 +212,7 @@ def redacted(rows: Sequence[Pending]) -> Sequence[Pending]:
     if not redactors:
         return rows
     return [
-        one._replace(text=redactors[one.pool].conversation(one.text)) if one.pool in redactors else one for one in rows
+        row._replace(text=redactors[row.pool].conversation(row.text)) if row.pool in redactors else row for row in rows
     ]
 
 

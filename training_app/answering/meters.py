@@ -163,9 +163,9 @@ def reference() -> str:
 
 def _table(meters: tuple[Meter, ...]) -> list[str]:
     rows = ["| metric | kind | unit | meaning |", "| --- | --- | --- | --- |"]
-    for one in meters:
-        labels = f"{{{', '.join(one.labels)}}}" if one.labels else ""
-        rows.append(f"| `{one.shown}{labels}` | {one.kind} | {one.unit} | {one.says} |")
+    for meter in meters:
+        labels = f"{{{', '.join(meter.labels)}}}" if meter.labels else ""
+        rows.append(f"| `{meter.shown}{labels}` | {meter.kind} | {meter.unit} | {meter.says} |")
     return rows
 
 

@@ -81,18 +81,22 @@ def count(decisions: "Sequence[Pending]") -> None:
         return
     counts, state = _counts(), serving.served()
     pools = {pool.pk: pool for pool in state.pools.values()}
-    for one in decisions:
-        pool = pools.get(one.pool)
-        slug = pool.slug if pool else str(one.pool)
-        if one.model is None:
+    for decision in decisions:
+        pool = pools.get(decision.pool)
+        slug = pool.slug if pool else str(decision.pool)
+        if decision.model is None:
             model = Decision.DESCRIPTIONS
         else:
-            model = pool.model.name if pool and pool.model and pool.model.pk == one.model else f"model {one.model}"
-        counts.decisions.labels(slug, model, one.route.stop_reason).inc()
-        counts.seconds.labels(slug).observe(one.microseconds / 1e6)
-        for agent in one.route.agents:
+            model = (
+                pool.model.name
+                if pool and pool.model and pool.model.pk == decision.model
+                else f"model {decision.model}"
+            )
+        counts.decisions.labels(slug, model, decision.route.stop_reason).inc()
+        counts.seconds.labels(slug).observe(decision.microseconds / 1e6)
+        for agent in decision.route.agents:
             counts.agents.labels(slug, pool.names.get(agent, str(agent)) if pool else str(agent)).inc()
-        if one.route.abstained:
+        if decision.route.abstained:
             counts.abstained.labels(slug, model).inc()
 
 

@@ -238,12 +238,12 @@ def for_generators(result: dict[str, Any], **_more: Any) -> dict[str, Any]:
     drf-spectacular's own is left in it."""
     tags: dict[str, None] = {}
     for methods in result["paths"].values():
-        for one in methods.values():
-            tags |= dict.fromkeys(one["tags"])
-            if also_at := one.pop(ALSO_AT, ""):
-                one["description"] += f"\n\nThe same is at `{also_at}`."
-            if "requestBody" in one:
-                one["requestBody"]["required"] = (
+        for method in methods.values():
+            tags |= dict.fromkeys(method["tags"])
+            if also_at := method.pop(ALSO_AT, ""):
+                method["description"] += f"\n\nThe same is at `{also_at}`."
+            if "requestBody" in method:
+                method["requestBody"]["required"] = (
                     True  # drf-spectacular takes a body without required fields for one to leave out
                 )
     _drop(result, "x-spec-enum-id")

@@ -19,9 +19,9 @@ class Outcome:
 def report(outcomes: Sequence[Outcome]) -> bytes:
     """The report as XML, one suite after another in the order in which they come."""
     root = ElementTree.Element("testsuites")
-    for suite in dict.fromkeys(one.suite for one in outcomes):
-        rows = [one for one in outcomes if one.suite == suite]
-        failed = sum(bool(one.failure) for one in rows)
+    for suite in dict.fromkeys(outcome.suite for outcome in outcomes):
+        rows = [outcome for outcome in outcomes if outcome.suite == suite]
+        failed = sum(bool(row.failure) for row in rows)
         part = ElementTree.SubElement(root, "testsuite", name=suite, tests=str(len(rows)), failures=str(failed))
         for one in rows:
             case = ElementTree.SubElement(part, "testcase", classname=suite, name=_printable(one.name))

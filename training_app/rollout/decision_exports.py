@@ -94,7 +94,9 @@ def rows(pool: Pool, decisions: QuerySet[Decision], words: bool = True) -> Itera
     names = [column.name for column in columns(words)]
     stored = decisions.order_by("at", "pk").select_related("model__pool").iterator(chunk_size=CHUNK)
     while part := list(islice(stored, CHUNK)):
-        outcomes = {one.decision_id: one for one in Outcome.objects.filter(decision_id__in=[one.pk for one in part])}
+        outcomes = {
+            outcome.decision_id: outcome for outcome in Outcome.objects.filter(decision_id__in=[one.pk for one in part])
+        }
         for one in part:
             whole = row_of(one, outcomes.get(one.pk), keys)
             yield {name: whole[name] for name in names}

@@ -91,7 +91,7 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
     return Figures(
         days=days,
         count=len(outcomes),
-        waiting=len(outcomes) - sum(one.count for one in models.values()),
+        waiting=len(outcomes) - sum(model.count for model in models.values()),
         by_model=[models[version].row(f"{pool.slug}-{version}") for version in sorted(models, reverse=True)],
         by_agent=[
             agents[number].row(listed[number].name, listed[number]) for number in sorted(agents) if number in listed

@@ -343,7 +343,7 @@ def weeks(pool: Pool) -> list[Week]:
     result = []
     for start in starts:
         end = start + timedelta(weeks=1)
-        model = next((one.model for one in reversed(promotions) if one.at < end), None)
+        model = next((promotion.model for promotion in reversed(promotions) if promotion.at < end), None)
         if model is not None and model.pk not in promises:
             kept = promise(model)
             promises[model.pk] = round(100 * kept.labeled.mean) if kept else None
@@ -370,7 +370,7 @@ def chart(weeks_shown: list[Week]) -> dict[str, Any] | None:
         return None
 
     def shares_of(rows: list[Delivered | None]) -> list[int | None]:
-        return [round(100 * one.share.mean) if one else None for one in rows]
+        return [round(100 * row.share.mean) if row else None for row in rows]
 
     return {
         "labels": [week.monday.isoformat() for week in weeks_shown],

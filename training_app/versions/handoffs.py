@@ -21,7 +21,7 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
         return None
     router = registry.load(artifact, SET_ROUTER)
     own_agents = frozenset(agent.id for agent in router.agents)
-    measured = [one for one in snapshots.examples(snapshot) if one.split == "test"]
+    measured = [example for example in snapshots.examples(snapshot) if example.split == "test"]
     test = [one for one in measured if one.asked is None or own_agents <= one.asked]
     answered = _answered(snapshot, [text_hash(one.text) for one in test])
     test = [one for one in test if text_hash(one.text) in answered]

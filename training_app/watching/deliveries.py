@@ -151,7 +151,7 @@ def announce(pool: Pool, event: str, sentence: str, path: str) -> int:
     """Tell the pool's receivers of something that has happened, once; `path` is the page that shows it. Returns how many."""
     body = json.dumps(message(event, None, pool, sentence, settings.SITE_URL + path), ensure_ascii=False)
     receivers = AlarmReceiver.objects.of_alarms().filter(pool=pool)
-    made = [AlarmDelivery(receiver=one, event=event, body=body) for one in receivers]
+    made = [AlarmDelivery(receiver=receiver, event=event, body=body) for receiver in receivers]
     AlarmDelivery.objects.bulk_create(made)
     return len(made)
 

@@ -37,7 +37,7 @@ class Gauges:
 
     def _stored(self) -> Iterator[Any]:
         pools = dict(Pool.objects.values_list("pk", "slug"))
-        yield _family(meters.JOBS, [((one,), get_broker(one).queue_size()) for one in CLUSTERS])
+        yield _family(meters.JOBS, [((cluster,), get_broker(cluster).queue_size()) for cluster in CLUSTERS])
         yield from _of_jobs()
         yield _family(meters.CONNECTIONS, _connections())
         queries = Query.objects.alive().values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by()

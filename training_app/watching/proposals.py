@@ -92,7 +92,7 @@ def look(pool: Pool) -> int:
     ]
     decided = AgentProposal.objects.filter(pool=pool).exclude(state=State.OPEN)
     settled = [(one.kind, sorted(one.agents), set(one.keys)) for one in decided]
-    new = [one for one in proposals if not any(_same(one, *was) for was in settled)]
+    new = [proposal for proposal in proposals if not any(_same(proposal, *was) for was in settled)]
     for one in new:
         if one.kind == Kind.MISSING:
             one.name = _name(pool, example_queries(one)) or " ".join(words(one)[:3]).capitalize()
@@ -163,7 +163,7 @@ def _missing(pool: Pool, answered: Sequence[Answered]) -> list[AgentProposal]:
     proposals = []
     for gap in gaps.gaps(vectors, _vectors([text for text, _needed in labeled]), required)[:PROPOSALS]:
         members = [weak[row] for row in gap.rows]
-        went = Counter(agent for one in members for agent in one.agents)
+        went = Counter(agent for member in members for agent in member.agents)
         figures = {"count": len(members), "share": len(members) / len(answered), "went": dict(went)}
         proposals.append(_proposal(pool, Kind.MISSING, [], members, figures))
     return proposals
@@ -176,8 +176,8 @@ def _proposal(
         pool=pool,
         kind=kind,
         agents=sorted(agents),
-        decisions=[one.key for one in members[:SHOWN]],
-        keys=[one.hash for one in members],
+        decisions=[member.key for member in members[:SHOWN]],
+        keys=[member.hash for member in members],
         size=len(members),
         figures=dict(figures),
     )
@@ -253,7 +253,7 @@ def _idle(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent]) -> 
     proposals = [_proposal(pool, Kind.UNUSED, [number], [], {"count": 0, "share": 0.0}) for number in idle]
     for a, ours in chosen.items():
         for b, theirs in chosen.items():
-            both = [one for one in ours if b in one.agents]
+            both = [member for member in ours if b in member.agents]
             larger = max(len(ours), len(theirs))
             if a < b and len(both) >= SEEN and len(both) >= TOGETHER * larger:
                 proposals.append(

@@ -84,7 +84,9 @@ def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chos
 
 def scales(candidates: Sequence[Candidate]) -> tuple[float, float]:
     """C and L: the dearest cost and the slowest unloaded latency."""
-    return max([one.cost for one in candidates]) or 1.0, max([one.service for one in candidates]) or 1.0
+    return max([candidate.cost for candidate in candidates]) or 1.0, max(
+        [candidate.service for candidate in candidates]
+    ) or 1.0
 
 
 def choose(
@@ -97,13 +99,18 @@ def choose(
         dearest, slowest = scales(candidates)
     quality, cost, late = preference.quality, preference.cost, preference.latency
     best, highest = None, None
-    for one in candidates:
-        busy = one.busy
-        latency = one.service / (1.0 - (busy if busy < FULL else FULL))
-        worth = quality * one.success - cost * (one.cost / dearest) - late * (latency / slowest) - one.less
-        key = worth, one.success, -one.cost, -one.rank
+    for candidate in candidates:
+        busy = candidate.busy
+        latency = candidate.service / (1.0 - (busy if busy < FULL else FULL))
+        worth = (
+            quality * candidate.success
+            - cost * (candidate.cost / dearest)
+            - late * (latency / slowest)
+            - candidate.less
+        )
+        key = worth, candidate.success, -candidate.cost, -candidate.rank
         if best is None or key > best:
-            best, highest = key, (one, latency)
+            best, highest = key, (candidate, latency)
     assert best is not None
     assert highest is not None
     return Chosen(highest[0], best[0], highest[1])
@@ -117,7 +124,7 @@ def foremost(
     What `choose` finds but for the rank, to be kept while nothing but ranks change.
     """
     quality, cost, late = preference.quality, preference.cost / dearest, preference.latency / slowest
-    latencies = [one.latency for one in candidates]
+    latencies = [candidate.latency for candidate in candidates]
     keys = [
         (quality * one.success - cost * one.cost - late * latency - one.less, one.success, -one.cost)
         for one, latency in zip(candidates, latencies, strict=True)

@@ -133,8 +133,8 @@ def run(env: ModelPool, policy: Policy, seed: int, calls: int = 2_000) -> Run:
     for row in range(calls):
         chosen[row], categories[row] = policy(env), env.query.category
         outcomes.append(env.step(int(chosen[row]))[4]["outcome"])
-    success = np.array([one.success for one in outcomes])
-    latency = np.array([one.latency for one in outcomes])
+    success = np.array([outcome.success for outcome in outcomes])
+    latency = np.array([outcome.latency for outcome in outcomes])
     each = np.array(
         [
             success[categories == k].mean() if (categories == k).any() else np.nan
@@ -143,8 +143,8 @@ def run(env: ModelPool, policy: Policy, seed: int, calls: int = 2_000) -> Run:
     )
     return Run(
         success=float(success.mean()),
-        likely=float(np.mean([one.likely for one in outcomes])),
-        cost=float(np.mean([one.cost for one in outcomes])),
+        likely=float(np.mean([outcome.likely for outcome in outcomes])),
+        cost=float(np.mean([outcome.cost for outcome in outcomes])),
         latency=float(latency.mean()),
         p95=float(np.percentile(latency, 95)),
         shares=np.bincount(chosen, minlength=env.count) / calls,

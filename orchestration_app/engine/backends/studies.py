@@ -86,8 +86,8 @@ def preferences(pool: Pool, seed: int = 0, calls: int = 600) -> dict[str, Any]:
     return {
         "preferences": len(runs), "dominated": dominated, "cost_by_its_weight": line,
         "monotone": all(later <= before * (1 + 1e-9) for before, later in pairwise(line)),
-        "best_success": runs[1.0, 0.0, 0.0].likely, "best_constant": max(one.likely for one in constants),
-        "cheapest_cost": runs[0.0, 1.0, 0.0].cost, "cheapest_constant": min(one.cost for one in constants),
+        "best_success": runs[1.0, 0.0, 0.0].likely, "best_constant": max(constant.likely for constant in constants),
+        "cheapest_cost": runs[0.0, 1.0, 0.0].cost, "cheapest_constant": min(constant.cost for constant in constants),
     }  # fmt: skip
 
 

@@ -206,8 +206,8 @@ def _shown(value: float) -> str:
 def cost_and_quality(figures: dict[str, Any]) -> str:
     """Cost against quality as RouterBench draws it: each backend a point, each router its hull, the oracle dashed."""
     backends, routers = figures["backends"], {n: p for n, p in figures["points"].items() if len(p) > 1}
-    highest_cost = max(one["cost"] for one in backends) * 1.05
-    qualities = [one["quality"] for one in backends] + [q for points in routers.values() for _, q in points]
+    highest_cost = max(backend["cost"] for backend in backends) * 1.05
+    qualities = [backend["quality"] for backend in backends] + [q for points in routers.values() for _, q in points]
     low, high = min(qualities) - 0.02, max(qualities) + 0.02
 
     def at(cost: float, quality: float) -> tuple[float, float]:

@@ -49,7 +49,7 @@ def drawn(spec: Spec, asked: Ask) -> str:
         return ""
     values = {
         "task": asked.latest, "messages": [dict(message) for message in asked.messages],
-        "history": [earlier.as_json() for earlier in asked.history], "exchanges": [one.as_json() for one in asked.exchanges],
+        "history": [earlier.as_json() for earlier in asked.history], "exchanges": [exchange.as_json() for exchange in asked.exchanges],
         "agent": {"name": spec.name, "description": spec.description}, "key": asked.attempt_key, "step": asked.step,
     }  # fmt: skip
     try:

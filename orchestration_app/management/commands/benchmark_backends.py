@@ -42,7 +42,7 @@ class Command(BaseCommand):
         if options["counts"]:
             times = benchmark.decision_times()
             return {"counts": times}, [
-                f"{one['backends']:>4} backends: p50 {one['p50']:.1f} µs, p99 {one['p99']:.1f} µs" for one in times
+                f"{time['backends']:>4} backends: p50 {time['p50']:.1f} µs, p99 {time['p99']:.1f} µs" for time in times
             ]
         if options["noise"]:
             measured = benchmark.noise(options["directory"])

@@ -147,5 +147,5 @@ class ReplayView(OfDecision):
 
 def _outcomes(decisions: list[Decision]) -> dict[str, Any]:
     """What was reported of them, for their serializer."""
-    outcomes = Outcome.objects.filter(decision_id__in=[one.pk for one in decisions])
-    return {"outcomes": {one.decision_id: one for one in outcomes}}
+    outcomes = Outcome.objects.filter(decision_id__in=[decision.pk for decision in decisions])
+    return {"outcomes": {outcome.decision_id: outcome for outcome in outcomes}}

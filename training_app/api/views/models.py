@@ -355,7 +355,9 @@ class LiveView(ModelView):
 
 
 def _refused(refused: gate.GateRefused, instead: str) -> Refused:
-    findings = [{"check": one.check, "passed": one.passed, "text": one.text} for one in refused.verdict.findings]
+    findings = [
+        {"check": finding.check, "passed": finding.passed, "text": finding.text} for finding in refused.verdict.findings
+    ]
     return Refused(
         409,
         "gate_refused",

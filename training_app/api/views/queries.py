@@ -70,7 +70,7 @@ class QueriesView(ApiView):
         sent = {
             "pool": pool.slug,
             "dataset": dataset.name,
-            "new": len({one.pk for one in places if one.state}),
+            "new": len({place.pk for place in places if place.state}),
             "queries": places,
         }
         return Response(shapes.SendSerializer(sent).data, status=201)

@@ -59,7 +59,7 @@ class AgentsView(ApiView):
         answer = AgentsSerializer(listed, context={"cold": cold}).data
         tag = f'"{hashlib.sha256(written(answer)).hexdigest()[:32]}"'
         etags = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
-        same = "*" in etags or tag in {one.removeprefix("W/") for one in etags}
+        same = "*" in etags or tag in {etag.removeprefix("W/") for etag in etags}
         return Response(None if same else answer, status=304 if same else 200, headers={"ETag": tag})
 
 

@@ -70,8 +70,8 @@ class HeldOut:
     @classmethod
     def together(cls, folds: Sequence[HeldOut], inflation: float) -> HeldOut:
         """The rows of all folds."""
-        confidence = np.concatenate([one.confidence for one in folds])
-        lost, given = (np.concatenate([getattr(one, name) for one in folds]) for name in ("lost", "given"))
+        confidence = np.concatenate([fold.confidence for fold in folds])
+        lost, given = (np.concatenate([getattr(fold, name) for fold in folds]) for name in ("lost", "given"))
         return cls(confidence, lost, given, inflation)
 
 

@@ -112,7 +112,7 @@ class Command(BaseCommand):
                 Path(named).write_bytes(junit.report(outcomes))
             except OSError as error:
                 raise CommandError(f"{named}: {error.strerror}") from None
-        failed = [one.failure for one in outcomes if one.failure]
+        failed = [outcome.failure for outcome in outcomes if outcome.failure]
         if failed:
             raise CommandError(" ".join(failed))
 

@@ -23,8 +23,8 @@ class Command(BaseCommand):
         if not proposals.look(pool):
             self.stdout.write(f"Nothing to propose for {pool.slug}.")
         names = dict(pool.agents.values_list("number", "name"))
-        for one in AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.OPEN):
-            about = one.name or ", ".join(names.get(number, str(number)) for number in one.agents)
-            self.stdout.write(f"{one.get_kind_display()}: {about} ({one.figures.get('count', 0)} queries)")
-            for text in proposals.example_queries(one, 3):
+        for proposal in AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.OPEN):
+            about = proposal.name or ", ".join(names.get(number, str(number)) for number in proposal.agents)
+            self.stdout.write(f"{proposal.get_kind_display()}: {about} ({proposal.figures.get('count', 0)} queries)")
+            for text in proposals.example_queries(proposal, 3):
                 self.stdout.write(f"    {' '.join(str(text).split())[:100]}")

@@ -57,7 +57,9 @@ def questions(pool: Pool, waiting: list[inbox.Line], person: User) -> list[Quest
         _broken(pool),
         whom(pool),
     )
-    return [one if _opens(person, one.address) else Question(one.question, one.answer) for one in answers]
+    return [
+        answer if _opens(person, answer.address) else Question(answer.question, answer.answer) for answer in answers
+    ]
 
 
 def _opens(person: User, address: str) -> bool:
