@@ -73,13 +73,13 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
     pool = upload.dataset.pool
     if upload.status != Import.Status.CHOOSING:
         return redirect("import_detail", slug, import_id)
-    asked = request.POST if request.method == "POST" else request.GET
+    sent = request.POST if request.method == "POST" else request.GET
     agents = pools.roster(pool, retired=True)
     reading, problem, looked, checked = Reading.of(upload.reading), "", None, None
-    form = ColumnsForm(asked or None, initial={**upload.reading, "split": upload.split})
+    form = ColumnsForm(sent or None, initial={**upload.reading, "split": upload.split})
     try:
-        looked = _looked(upload, reading, form, asked, agents)
-        reading = replace(looked.reading, values={**reading.values, **_chosen(asked)})
+        looked = _looked(upload, reading, form, sent, agents)
+        reading = replace(looked.reading, values={**reading.values, **_chosen(sent)})
         looked = looking.with_unread(looked, agents)
         if reading.shape or {"text", "messages"} & set(reading.columns):
             checked = checking.check(uploads.content(upload), reading, agents)
@@ -87,9 +87,9 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
             problem = _("Choose the column that holds the query's text.")
     except Unreadable as error:
         problem = str(error)
-    values = _asked_about(checked, asked) if checked else []
+    values = _values_shown(checked, sent) if checked else []
     if request.method == "POST" and checked is not None:
-        problem = _undecided(values, asked)
+        problem = _undecided(values, sent)
         if not problem:
             try:
                 return _begin(request, upload, reading, values, form)
@@ -99,8 +99,8 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
     context = {
         "pool": pool,
         "upload": upload,
-        "form": ColumnsForm(initial={**reading.as_json(), "split": asked.get("split", upload.split)}),
-        "problem": problem if asked or not looked else "",
+        "form": ColumnsForm(initial={**reading.as_json(), "split": sent.get("split", upload.split)}),
+        "problem": problem if sent or not looked else "",
         "looked": looked,
         "checked": checked,
         "lost": checked.lost if checked else 0,
@@ -128,19 +128,19 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
 
 
 def _looked(
-    upload: Import, stored: Reading, form: ColumnsForm, asked: Mapping[str, str], agents: tuple[Agent, ...]
+    upload: Import, stored: Reading, form: ColumnsForm, sent: Mapping[str, str], agents: tuple[Agent, ...]
 ) -> looking.Look:
     """The first rows by what has been chosen; where that changes how the file is built, its columns are guessed anew. Raises
     Unreadable."""
-    if not asked or not form.is_valid():
+    if not sent or not form.is_valid():
         return looking.again(uploads.content(upload), stored, agents)
     reading = _corrected(stored, form.cleaned_data)
     built = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
-    drawn = asked.get("built") or json.dumps({name: getattr(stored, name) for name in built}, sort_keys=True)
+    drawn = sent.get("built") or json.dumps({name: getattr(stored, name) for name in built}, sort_keys=True)
     rebuilt = json.dumps(built, sort_keys=True) != drawn
     looked = looking.again(uploads.content(upload), reading, agents, columns=rebuilt)
     if not rebuilt and not reading.shape:
-        chosen = [(looked.columns[i].key, meaning) for i, meaning in _meanings(asked, len(looked.columns))]
+        chosen = [(looked.columns[i].key, meaning) for i, meaning in _meanings(sent, len(looked.columns))]
         named = {meaning: key for key, meaning in chosen if meaning not in FURTHER}
         further = {key: FURTHER[meaning] for key, meaning in chosen if meaning in FURTHER}
         looked = replace(looked, reading=replace(looked.reading, columns=named, further=further))
@@ -162,12 +162,12 @@ def _corrected(stored: Reading, corrections: Mapping[str, Any]) -> Reading:
     return changed
 
 
-def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
+def _meanings(sent: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
     """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first, but of further labels
     all."""
     choices, used = dict(MEANINGS), set()
     for place in range(count):
-        meaning = asked.get(f"as-{place}", "")
+        meaning = sent.get(f"as-{place}", "")
         if meaning in choices and (meaning not in used or meaning in FURTHER):
             used.add(meaning)
             yield place, meaning
@@ -189,18 +189,18 @@ def _labels_from(looked: looking.Look) -> str:
 # ---------------------------------------------------------------------------------------------------- what labels mean
 
 
-def _said(asked: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _choices(sent: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(value as it stands in the file, what was chosen for it) of each that the page asked about."""
     place = 0
-    while f"value-{place}" in asked:
-        yield asked[f"value-{place}"], asked.get(f"means-{place}", "")
+    while f"value-{place}" in sent:
+        yield sent[f"value-{place}"], sent.get(f"means-{place}", "")
         place += 1
 
 
-def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
+def _chosen(sent: Mapping[str, str]) -> dict[str, list[int] | None]:
     """Normalised value → agents, of those that have been decided; a new agent is made only when the file is read in."""
     decided: dict[str, list[int] | None] = {}
-    for value, chosen in _said(asked):
+    for value, chosen in _choices(sent):
         if chosen == NONE:
             decided[meanings.key_of(value)] = []
         elif chosen in (LEAVE, NEW):
@@ -210,18 +210,18 @@ def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
     return decided
 
 
-def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[LabelValue]:
+def _values_shown(checked: checking.Check, sent: Mapping[str, str]) -> list[LabelValue]:
     """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
-    answers = [LabelValue(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
+    answers = [LabelValue(value, 0, "", chosen, None) for value, chosen in _choices(sent) if chosen]
     for one in checked.strange:
         answers.append(LabelValue(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
     return answers
 
 
-def _undecided(values: list[LabelValue], asked: Mapping[str, str]) -> str:
+def _undecided(values: list[LabelValue], sent: Mapping[str, str]) -> str:
     """The question to whoever imports a file with labels whose meaning they have not seen; "" where there is none."""
-    decided = dict(_said(asked))
-    if asked.get("others") == LEAVE:
+    decided = dict(_choices(sent))
+    if sent.get("others") == LEAVE:
         return ""
     open_ones = [one.value for one in values if not decided.get(one.value)]
     if not open_ones:
@@ -234,7 +234,7 @@ def _begin(
     request: HttpRequest, upload: Import, reading: Reading, values: list[LabelValue], form: ColumnsForm
 ) -> HttpResponse:
     """Read the file in as it was said. Raises PoolError for an agent that cannot be made."""
-    actor, choices = person(request), dict(_said(request.POST))
+    actor, choices = person(request), dict(_choices(request.POST))
     decided = _chosen(request.POST)
     for value, chosen in choices.items():
         if chosen == NEW and Role.OPS in roles_of(request.user, upload.dataset.pool_id):

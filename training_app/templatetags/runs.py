@@ -28,7 +28,7 @@ def setting(value: object) -> str:
 def check_more(pool: Pool, verdict: Verdict) -> dict[str, Any]:
     """The button that leads to more checked answers: a round of live answers of the model in use, else the queue, which every role
     opens."""
-    live = verdict.answers and checks.possible(pool)
+    live = verdict.is_in_use and checks.possible(pool)
     return {"pool": pool, "missing": verdict.missing, "live": live, "round": checks.ROUND}
 
 

@@ -41,7 +41,7 @@ def ask(
         registry.artifact_bytes(model)  # refuses, and says why
     try:
         with transaction.atomic():
-            asked = PromotionRequest.objects.create(
+            request = PromotionRequest.objects.create(
                 pool=model.pool,
                 model=model,
                 against=registry.active(model.pool, model.kind),
@@ -51,60 +51,60 @@ def ask(
                 reason=reason.strip()[:400],
                 override=override.strip()[:400],
             )
-            _tell("asked", asked, actor, {"reason": asked.reason, "override": asked.override})
+            _tell("asked", request, actor, {"reason": request.reason, "override": request.override})
     except IntegrityError:
         waits = waiting_for(model)
         problem = _("The promotion of %(model)s has been asked for already, and waits for approval.")
         if waits is not None and waits.share is not None:
             problem = _("A canary of %(model)s has been asked for already, and waits for approval.")
         raise registry.RegistryError(problem % {"model": model.name}) from None
-    return asked
+    return request
 
 
-def approved(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+def approved(request: PromotionRequest, *, actor: Who, note: str = "") -> None:
     """Note that a second person approves; the first may not, nor a command, which does not know who types it. Raises RegistryError."""
     user = audit.actor_of(actor).user
     if user is None:
         raise registry.RegistryError(_("An approval needs a person: approve on the model's page, or with an API key."))
-    if user.pk == asked.author_id:
+    if user.pk == request.author_id:
         raise registry.RegistryError(_("You asked for it yourself: another person approves it."))
-    _settle(asked, State.APPROVED, actor, note)
+    _settle(request, State.APPROVED, actor, note)
 
 
-def decline(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+def decline(request: PromotionRequest, *, actor: Who, note: str = "") -> None:
     """Refuse what somebody else asked for; `note` says why. Raises RegistryError."""
     user = audit.actor_of(actor).user
-    if user is not None and user.pk == asked.author_id:
+    if user is not None and user.pk == request.author_id:
         raise registry.RegistryError(_("You asked for it yourself: withdraw it."))
-    _settle(asked, State.DECLINED, actor, note)
+    _settle(request, State.DECLINED, actor, note)
 
 
-def withdraw(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+def withdraw(request: PromotionRequest, *, actor: Who, note: str = "") -> None:
     """Take one's own request back; one that a command made, by a command. Raises RegistryError."""
     user = audit.actor_of(actor).user
-    if asked.author_id != (user.pk if user else None):
+    if request.author_id != (user.pk if user else None):
         raise registry.RegistryError(
-            _("%(name)s asked for it, and alone can withdraw it. You can decline it.") % {"name": asked.author_name}
+            _("%(name)s asked for it, and alone can withdraw it. You can decline it.") % {"name": request.author_name}
         )
-    _settle(asked, State.WITHDRAWN, actor, note)
+    _settle(request, State.WITHDRAWN, actor, note)
 
 
-def carried_out(asked: PromotionRequest, promotion: Promotion) -> None:
+def carried_out(request: PromotionRequest, promotion: Promotion) -> None:
     """Note which promotion came of it."""
-    PromotionRequest.objects.filter(pk=asked.pk).update(promotion=promotion)
+    PromotionRequest.objects.filter(pk=request.pk).update(promotion=promotion)
 
 
-def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
+def _settle(request: PromotionRequest, state: str, actor: Who, note: str) -> None:
     by, note = audit.actor_of(actor), note.strip()[:400]
     decision = {"decided_by": by.user, "decided_by_name": by.name[:150], "decided_at": timezone.now(), "note": note}
     with transaction.atomic():
-        if not PromotionRequest.objects.waiting().filter(pk=asked.pk).update(state=state, **decision):
+        if not PromotionRequest.objects.waiting().filter(pk=request.pk).update(state=state, **decision):
             raise registry.RegistryError(_("This request has just been decided. Look again."))
-        _tell(state, asked, actor, {"asked_by": asked.author_name, "note": note})
-    asked.state = state
+        _tell(state, request, actor, {"asked_by": request.author_name, "note": note})
+    request.state = state
 
 
-def _tell(what: str, asked: PromotionRequest, actor: Who, detail: dict[str, Any]) -> None:
-    subject, share = ("promotion", {}) if asked.share is None else ("canary", {"share": asked.share})
-    audit.record(f"{subject}.{what}", actor=actor, target=asked.model.name, pool=asked.pool, detail=detail | share)
-    hooks.promotion_requests_changed(asked.pool)
+def _tell(what: str, request: PromotionRequest, actor: Who, detail: dict[str, Any]) -> None:
+    subject, share = ("promotion", {}) if request.share is None else ("canary", {"share": request.share})
+    audit.record(f"{subject}.{what}", actor=actor, target=request.model.name, pool=request.pool, detail=detail | share)
+    hooks.promotion_requests_changed(request.pool)

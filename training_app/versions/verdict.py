@@ -145,8 +145,7 @@ class Verdict:
     """What is known of a model's answers.
 
     `right` is the share of queries whose whole set is right, None where fewer than LEAST_CHECKED were checked. `folds`: by
-    cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "". `answers`:
-    the model is the one in use.
+    cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "".
     """
 
     queries: int
@@ -154,7 +153,7 @@ class Verdict:
     right: Interval | None
     beside: Beside | None = None
     judge: str = ""
-    answers: bool = False
+    is_in_use: bool = False
 
     @property
     def enough(self) -> bool:
@@ -247,11 +246,9 @@ def of(model: RouterModel) -> Verdict | None:
     """The verdict on a model; None where its kind answers no sets of agents, or it came without a scorecard."""
     card, standing = model.card, headlines.standing_of(model)
     judged = _alone(card, standing)
-    return (
-        None
-        if judged is None
-        else replace(judged, beside=_beside(model, standing), answers=model.state == RouterModel.State.ACTIVE)
-    )
+    if judged is None:
+        return None
+    return replace(judged, beside=_beside(model, standing), is_in_use=model.state == RouterModel.State.ACTIVE)
 
 
 def _alone(card: Card, standing: Standing | None) -> Verdict | None:

@@ -200,12 +200,14 @@ def waiting_promotions(pool: Pool) -> None:
         "The promotions of %(models)s wait for a second person.",
         len(waiting),
     )
-    if any(asked.share is not None for asked in waiting):
+    if any(request.share is not None for request in waiting):
         sentence = ngettext(
             "A canary, %(models)s, waits for a second person.", "%(models)s wait for a second person.", len(waiting)
         )
-    evidence = [[asked.model.name, _("asked for by %(name)s") % {"name": asked.author_name}] for asked in waiting[:5]]
-    names = ", ".join(asked.model.name for asked in waiting)
+    evidence = [
+        [request.model.name, _("asked for by %(name)s") % {"name": request.author_name}] for request in waiting[:5]
+    ]
+    names = ", ".join(request.model.name for request in waiting)
     alarms.hold(Alarm.Kind.APPROVAL, sentence % {"models": names}, evidence, pool)
 
 

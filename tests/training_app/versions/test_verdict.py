@@ -17,7 +17,7 @@ def measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stub:
     """What `of` reads of a model."""
 
-    kind = "set_router"
+    kind, state = "set_router", "active"
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.card = Card.of(content)

@@ -45,10 +45,10 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
     pool = get_pool(request, slug)
     rule = _rule(request, slug, rule_id) if rule_id else LaunchRule(pool=pool, model_kind=_kind(request))
     if request.method == "GET" and request.headers.get("HX-Request"):
-        asked = request.GET.copy()
-        if not asked.get("name", "").strip():
-            asked["name"] = "…"  # to be given yet, and no reason not to check the rest
-        wrong = RuleForm(rule, asked).errors if "seed" in asked else {}
+        fields = request.GET.copy()
+        if not fields.get("name", "").strip():
+            fields["name"] = "…"  # to be given yet, and no reason not to check the rest
+        wrong = RuleForm(rule, fields).errors if "seed" in fields else {}
         errors = [(title_of(name), problems[0]) for name, problems in wrong.items()]
         return render(request, "training_app/_preview.html", _preview(pool, request.GET) | {"errors": errors})
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
@@ -92,16 +92,16 @@ def rule_delete(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
     return redirect("run_rules", slug)
 
 
-def _preview(pool: Pool, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _preview(pool: Pool, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of the rule would train on if it launched now: the pool's gold."""
-    matters = {name: bool(asked.get(name)) for name in previews.MATTERS}
+    matters = {name: bool(fields.get(name)) for name in previews.MATTERS}
     return {"preview": previews.preview(pool, None, **matters), "near_at": reverse("run_near", args=[pool.slug])}
 
 
 def _kind(request: HttpRequest) -> str:
     """The kind of model that the address asks for."""
-    asked = request.GET.get("kind", "")
-    return asked if asked in kinds.every() else SET_ROUTER
+    kind = request.GET.get("kind", "")
+    return kind if kind in kinds.every() else SET_ROUTER
 
 
 def _rule(request: HttpRequest, slug: str, rule_id: int) -> LaunchRule:

@@ -99,10 +99,10 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return _preview(request, pool)
     chosen = _chosen_snapshot(request, pool)
-    asked = (
+    fields = (
         form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS if name in form.fields}
     )
-    seen = previews.preview(pool, chosen, **_matters(asked))
+    seen = previews.preview(pool, chosen, **_matters(fields))
     context = {
         "pool": pool,
         "form": form,
@@ -134,14 +134,14 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
 
 def _kind(request: HttpRequest, pool: Pool) -> kinds.Kind:
     """The kind that the address asks for: by its name, or as that of another run."""
-    asked, origin = request.GET.get("kind", ""), parameters.key(request.GET.get("from"))
+    kind, origin = request.GET.get("kind", ""), parameters.key(request.GET.get("from"))
     if origin is not None:
-        asked = Run.objects.filter(pool=pool, pk=origin).values_list("kind", flat=True).first() or asked
-    return kinds.every().get(asked) or kinds.of(SET_ROUTER)
+        kind = Run.objects.filter(pool=pool, pk=origin).values_list("kind", flat=True).first() or kind
+    return kinds.every().get(kind) or kinds.of(SET_ROUTER)
 
 
-def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:
-    return {name: bool(asked.get(name)) for name in previews.MATTERS}
+def _matters(fields: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: bool(fields.get(name)) for name in previews.MATTERS}
 
 
 def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:
