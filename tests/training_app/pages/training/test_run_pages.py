@@ -24,7 +24,7 @@ Make = Callable[..., RouterModel]
 RUNS_QUERIES = 12
 #: With orchestration, the page asks for models of its kinds too.
 MODELS_QUERIES = 20 + 2 * orchestration.INSTALLED
-HOME_QUERIES = 79
+HOME_QUERIES = 80
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
