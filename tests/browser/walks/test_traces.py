@@ -37,6 +37,7 @@ def langfuse(made: dict[str, list[talks.Exchange]]) -> str:
 
 def label(ada: Walker, needed: dict[str, str], count: int) -> None:
     """Answer so many queries as a labeler does, by keys alone; `needed` is the agent of each text."""
+    expect(ada.page.locator("html.lb-live")).to_be_attached()  # until then no key is listened for
     shown = ada.page.locator("#lb-item .rw-query-text")
     for _number in range(count):
         text = shown.inner_text()
