@@ -168,15 +168,15 @@ def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> t
     return float(alone + against), float(against / (alone + against)), float(level)
 
 
-def _say(rows: Rows, none_share: float) -> NDArray[np.float64] | None:
-    """How much each row has to say where scorers are compared, float64[N]; None where all have the same."""
+def _row_weights(rows: Rows, none_share: float) -> NDArray[np.float64] | None:
+    """How much each row counts where scorers are compared, float64[N]; None where all count the same."""
     nobody = int((~rows.required.any(axis=1) & rows.asked.all(axis=1)).sum())
     return draw_weights(rows.required, none_share * nobody / (nobody + DOUBTED), rows.asked)
 
 
 def is_unbeatable(log_odds: FloatArray, rows: Rows, none_share: float = 0.0) -> bool:
     """Whether `choose` takes no later scorer over this one, were it right about every row. log_odds float32[N, A] of `rows`."""
-    weights = _say(rows, none_share)
+    weights = _row_weights(rows, none_share)
     right = np.asarray(1.0 if weights is None else weights / weights.mean(), np.float32)
     gain = right - best_jaccards(log_odds, rows.required, rows.asked, weights)
     mean = float(gain.mean())
@@ -190,7 +190,7 @@ def choose(log_odds_of: dict[str, FloatArray], rows: Rows, none_share: float = 0
     need nobody make up `none_share`, as the policy will draw them, in so far as they are many enough to judge by: n of them
     n / (n + DOUBTED) of it. Returns its name and the figures."""
     figures: dict[str, Any] = {}
-    weights = _say(rows, none_share)
+    weights = _row_weights(rows, none_share)
     values = {
         name: best_jaccards(log_odds, rows.required, rows.asked, weights) for name, log_odds in log_odds_of.items()
     }
