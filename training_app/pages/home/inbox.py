@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.figures import progress
+from datasets_app.traces import traffic
 from training_app.models import SET_ROUTER, AgentProposal, RouterModel, Run
 from training_app.versions import registry
 from training_app.watching import alarms
@@ -108,11 +109,12 @@ def _setting_up(pool: Pool) -> Line:
     """The next step of a pool in which nothing answers yet."""
     counted = progress.labeled(pool)
     agents = pool.agents.aggregate(active=Count("pk"))["active"]
+    adding = "traffic" if agents < 2 and traffic.came_in(pool) else "agents_add_several"
     steps = (
-        (agents < 2, _("Its agents are not described yet"), _("Add agents"), "agents_add_several"),
+        (agents < 2, _("Its agents are not described yet"), _("Add agents"), adding),
         (counted.queries == 0, _("It has no queries yet"), _("Import queries"), "import"),
         (
-            counted.labeled + counted.llm < 12,
+            counted.labeled + counted.llm < progress.LEAST_TO_TRAIN,
             _("Too few queries are labeled to train"),
             _("Have an LLM label"),
             "prelabel",

@@ -15,7 +15,7 @@ from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_has
 from datasets_app.traces import storing, traffic
 from datasets_app.traces.spans import AGENT
 from datasets_app.traces.turns import Turn
-from training_app.pages.home import first_steps
+from training_app.pages.home import first_steps, inbox
 from training_app.versions import registry
 
 EVERYTHING = frozenset(Role)
@@ -65,6 +65,8 @@ def test_traffic_gives_the_agents_and_what_to_label(bare: Pool) -> None:
     storing.store(bare, turns)
     agents = step(bare, "agents")
     assert (agents.action, agents.address, agents.also) == ("Add them", "/p/travel/traffic/", "Add others")
+    (waits,) = inbox.lines([(bare, {Role.OPS})], User(pk=0))
+    assert (waits.action, waits.address) == ("Add agents", "/p/travel/traffic/")
     for name in ("Billing", "Refunds"):
         pools.add_agent(bare, name)
     assert step(bare, "agents").action == "Add agents"
