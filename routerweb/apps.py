@@ -3,10 +3,10 @@
 from django.contrib.admin.apps import SimpleAdminConfig
 from django.db.models.signals import class_prepared
 
-from routerweb import columns
+from routerweb.database import columns
 
 # Here, because this is imported before any model is.
-class_prepared.connect(columns.derive, dispatch_uid="routerweb.columns.derive")
+class_prepared.connect(columns.derive, dispatch_uid="routerweb.database.columns.derive")
 
 
 class AdminConfig(SimpleAdminConfig):

@@ -80,8 +80,8 @@ def route_of(path: str) -> str:
     return wsgi.page_route_of(address)
 
 
-def _count(one: requests.Answered) -> None:
-    metrics.requested(route_of(one.path), one.method, one.status, one.seconds)
+def _count(answered: requests.Answered) -> None:
+    metrics.requested(route_of(answered.path), answered.method, answered.status, answered.seconds)
 
 
 _records = [_count] if settings.METRICS else []
@@ -145,45 +145,47 @@ async def _answer_by_threads(scope: Scope, receive: Receive, send: Send, body: B
         await _refuse_overloaded(send, is_api)
         return
     if body is None:
-        body = await bodies.read(scope, receive, lambda asked: body_limits.limit_of(asked, page_threads.executor))
+        body = await bodies.read(scope, receive, lambda scope_: body_limits.limit_of(scope_, page_threads.executor))
     with body.file:
         if not body.whole and not is_api:
             await refuse(send, 413, "This request is larger than its address takes from you.", CLOSE)
             await bodies.throw_away(receive)
             return
         promise = Later()
-        async with _client_leaving(receive, watch=is_api and body.whole and body.length > SHORT_BYTES) as left:
+        async with _client_leaving(receive, watch=is_api and body.whole and body.length > SHORT_BYTES) as client_left:
             if body.whole and fast_lane.takes(scope["raw_path"]) and not scope["query_string"]:
                 raw = body.file.read()
                 body.file.seek(0)
                 async with _turn_of(bodies.header(scope, b"authorization"), scope["raw_path"]):
-                    routed = await batch_threads.run(disconnect.run, left, _in_lane, scope, raw)
+                    routed = await batch_threads.run(disconnect.run, client_left, _in_lane, scope, raw)
                 if routed is not None:
                     await _send_routed(routed, send)
                     return
-            made = await pool.run(disconnect.run, left, threads.answer, wsgi.application, scope, body, promise)
+            response = await pool.run(
+                disconnect.run, client_left, threads.answer, wsgi.application, scope, body, promise
+            )
     if promise.pieces is not None and body.whole:
-        await threads.send_later(made, promise.pieces(), send, receive)
+        await threads.send_later(response, promise.pieces(), send, receive)
         return
-    await threads.send_answer(made, send, receive, read_whole=body.whole)
+    await threads.send_answer(response, send, receive, read_whole=body.whole)
 
 
 @asynccontextmanager
 async def _client_leaving(receive: Receive, *, watch: bool) -> AsyncIterator[threading.Event]:
     """An event that is set when the client leaves, as far as it is watched for."""
-    left = threading.Event()
-    watching = asyncio.ensure_future(_watch(receive, left)) if watch else None
+    client_left = threading.Event()
+    watching = asyncio.ensure_future(_watch(receive, client_left)) if watch else None
     try:
-        yield left
+        yield client_left
     finally:
         if watching is not None:
             watching.cancel()
 
 
-async def _watch(receive: Receive, left: threading.Event) -> None:
+async def _watch(receive: Receive, client_left: threading.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    left.set()
+    client_left.set()
 
 
 def address_of(path: str) -> str:

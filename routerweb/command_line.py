@@ -39,8 +39,9 @@ def main(words: Sequence[str], program: str = "manage.py") -> None:
     from django.core.management.base import BaseCommand
 
     # The checks import every page, form and address to look for the program's own faults, which costs each command a second. The tests
-    # and `manage.py check` look for them.
-    BaseCommand.requires_system_checks = []
+    # and `manage.py check` look for them, and so does Django's server for development.
+    if words[:1] != ["runserver"]:
+        BaseCommand.requires_system_checks = []
     try:
         execute_from_command_line([program, *words])
     except Exception as error:

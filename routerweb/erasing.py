@@ -60,15 +60,17 @@ class RowRule:
     """How rows of one model are erased, where cutting words out of their columns is not enough.
 
     `erase` gets the keys of the rows in which somebody was found. `holding` finds them where columns alone do not tell, as in packed
-    files; `covers` are models whose rows count as those of the rule's, by the name of their reference to it. `waits` gives those of
-    the keys that cannot be erased now, and `wait` says why. `beside` are exported with a row, again by the name of a reference to it.
-    `link` gives what a page shows of a row, and the address of the row's page.
+    files, and `inside` gives what is exported in place of such rows, as (id, values). `covers` are models whose rows count as those of
+    the rule's, by the name of their reference to it. `waits` gives those of the keys that cannot be erased now, and `wait` says why.
+    `beside` are exported with a row, again by the name of a reference to it. `link` gives what a page shows of a row, and the address
+    of the row's page.
     """
 
     model: type[models.Model]
     fate: Fate
     erase: Callable[[Sequence[Any], Erasing], None]
     holding: Callable[[Lookup], Iterable[Any]] | None = None
+    inside: Callable[[Sequence[Any], Lookup], Iterable[tuple[str, dict[str, Any]]]] | None = None
     covers: Sequence[tuple[type[models.Model], str]] = ()
     waits: Callable[[Sequence[Any]], Collection[Any]] = _nothing
     wait: str | Promise = ""

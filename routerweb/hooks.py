@@ -137,7 +137,7 @@ def agents_merged(pool: "Pool", /) -> None:
 
 @Hook
 def effects_of_retiring(agent: "Agent", /) -> Iterable[str]:
-    """Called before an agent is retired or merged: what would follow in the package, a sentence each."""
+    """Called before an agent is retired: what would follow in the package, a sentence each."""
     return ()
 
 
@@ -215,6 +215,12 @@ def run_problems(pool: "Pool", kind: str, /) -> Sequence[str]:
 
 
 @Hook
+def waits_for_ops(pool: "Pool", /) -> Sequence[tuple[str, str, str]]:
+    """Called for Home: what of the package waits for ops in the pool, each a sentence, a button's word and its address."""
+    return ()
+
+
+@Hook
 def run_ended(run: "Run", refused: str, /) -> None:
     """Called once the end of a run is committed, done or failed, with the reason why the gate refused its model ("" otherwise)."""
 
@@ -238,6 +244,13 @@ def models_loaded(served: "Served", /) -> None:
 @Hook
 def gauges() -> "Sequence[Gauge]":
     """Called when Prometheus reads the database's figures, and when their documentation is made: those of the package."""
+    return ()
+
+
+@Hook
+def backup_restored() -> Sequence[str]:
+    """Called when a backup has taken the place of what the database held: has what lies outside of the database and what it says of
+    that fit again. Says what was done, a line each."""
     return ()
 
 

@@ -26,7 +26,7 @@ class InitialMigration(migrations.Migration):
         """Apply all operations, those that follow each other and only create at once."""
         if collect_sql:
             return super().apply(project_state, schema_editor, collect_sql)
-        for creating, operations in groupby(self.operations, key=lambda one: isinstance(one, CREATING)):
+        for creating, operations in groupby(self.operations, key=lambda operation: isinstance(operation, CREATING)):
             if creating:
                 self._create(list(operations), project_state, schema_editor)
                 continue
@@ -42,7 +42,9 @@ class InitialMigration(migrations.Migration):
         project_state.__dict__.pop("apps", None)  # or each operation would build the models that it touches again
         for operation in operations:
             operation.state_forwards(self.app_label, project_state)
-        created: list[Any] = [one.name for one in operations if isinstance(one, migrations.CreateModel)]
+        created: list[Any] = [
+            operation.name for operation in operations if isinstance(operation, migrations.CreateModel)
+        ]
         for name in created:
             model = project_state.apps.get_model(self.app_label, name)
             if not model._meta.proxy and not model._meta.swapped and model._meta.managed:

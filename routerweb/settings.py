@@ -428,6 +428,18 @@ DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
 DECISION_SECONDS = env.number("DECISION_SECONDS", 0.25, low=0.05, high=10.0)
 DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
+DECISION_ARCHIVE = env.text("DECISION_ARCHIVE", "")
+ARCHIVE_DAYS = env.integer("ARCHIVE_DAYS", 0, low=0, high=36_500)
+AWS_ENDPOINT_URL = env.text("AWS_ENDPOINT_URL", "")
+AWS_REGION = env.text("AWS_REGION", "")
+if DECISION_ARCHIVE and not (find_spec("duckdb") and find_spec("pyarrow")):
+    raise ImproperlyConfigured(
+        "DECISION_ARCHIVE: DuckDB or pyarrow is not installed here. `pip install -r requirements-archive.txt` installs both."
+    )
+if "://" in DECISION_ARCHIVE and not (
+    DECISION_ARCHIVE.startswith("s3://") and DECISION_ARCHIVE.removeprefix("s3://").strip("/")
+):
+    raise ImproperlyConfigured(f"DECISION_ARCHIVE: {DECISION_ARCHIVE!r} is neither a folder nor s3://BUCKET/PREFIX.")
 INTERNAL_HOSTS = env.words("INTERNAL_HOSTS")
 for _network in INTERNAL_HOSTS:
     try:

@@ -57,7 +57,7 @@ def without_texts(record: logging.LogRecord) -> logging.LogRecord:
     """The record as it may be written; the one that was given stays as it is, for whoever else reads it."""
     shown = copy.copy(record)
     if isinstance(shown.args, tuple):
-        shown.args = tuple(_told(one) if isinstance(one, BaseException) else one for one in shown.args)
+        shown.args = tuple(_told(arg) if isinstance(arg, BaseException) else arg for arg in shown.args)
     if shown.name == "django-q" and shown.levelno >= logging.ERROR:
         # It writes a failed job's traceback into its message, behind the job's name.
         shown.msg, shown.args = shown.getMessage().partition(" - ")[0], ()
@@ -72,9 +72,9 @@ def without_texts(record: logging.LogRecord) -> logging.LogRecord:
 def traced(error: BaseException | None) -> str:
     """Where an error was raised, and those that led to it, each by its class."""
     parts: list[str] = []
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    logged: set[int] = set()
+    while error is not None and id(error) not in logged:
+        logged.add(id(error))
         frames = "".join(traceback.format_tb(error.__traceback__))
         parts.append(f"Traceback (most recent call last):\n{frames}{_told(error, True)}")
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -95,7 +95,7 @@ def _kind(kind: type[BaseException]) -> str:
     """How much of what errors of a class say may be written."""
     if kind.__module__.startswith(OURS):
         return "all"
-    names = [f"{one.__module__}.{one.__qualname__}" for one in kind.__mro__]
+    names = [f"{class_.__module__}.{class_.__qualname__}" for class_ in kind.__mro__]
     if "django.db.utils.DataError" in names or "psycopg.DataError" in names:
         return "nothing"
     if any(name in FIRST_LINE or name.replace("psycopg.errors.", "psycopg.") in FIRST_LINE for name in names):

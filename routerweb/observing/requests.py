@@ -89,18 +89,18 @@ class AccessLog:
     def __init__(self, route_of: Callable[[str], str], stream: TextIO | None = None) -> None:
         self.route_of, self.stream = route_of, stream
 
-    def __call__(self, one: Answered) -> None:
+    def __call__(self, answered: Answered) -> None:
         """Write the line of a request."""
         line = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "logger": "access",
-            "request_id": one.request_id,
-            "method": one.method,
-            "route": self.route_of(one.path),
-            "path": one.path,
-            "status": one.status,
-            "ms": round(one.seconds * 1000, 2),
-            "client": one.client,
+            "request_id": answered.request_id,
+            "method": answered.method,
+            "route": self.route_of(answered.path),
+            "path": answered.path,
+            "status": answered.status,
+            "ms": round(answered.seconds * 1000, 2),
+            "client": answered.client,
         }
         print(json.dumps(line, ensure_ascii=False), file=self.stream or sys.stdout, flush=True)
 
@@ -108,8 +108,8 @@ class AccessLog:
 def in_turn(*records: Record) -> Callable[[Answered], None]:
     """One record that calls each of these."""
 
-    def record(one: Answered) -> None:
+    def record(answered: Answered) -> None:
         for each in records:
-            each(one)
+            each(answered)
 
     return record

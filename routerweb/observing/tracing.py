@@ -92,7 +92,7 @@ Around = AbstractContextManager[SpanNotes]
 
 
 def _messages(sent: Sequence[Mapping[str, Any]]) -> str:
-    parts = [{"role": one["role"], "parts": [{"type": "text", "content": one["content"]}]} for one in sent]
+    parts = [{"role": message["role"], "parts": [{"type": "text", "content": message["content"]}]} for message in sent]
     return json.dumps(parts, ensure_ascii=False)
 
 
@@ -202,7 +202,7 @@ def tool(name: str, key: str) -> Around:
     return _span(f"execute_tool {name}", "INTERNAL", values)
 
 
-def workflow(pool: str, episode: str, asked: Mapping[str, str]) -> Around:
+def workflow(pool: str, episode: str, context: Mapping[str, str]) -> Around:
     """An episode, as far as this process runs it, within the trace of the request that `asked` for it: what `passed_on` said there."""
     if not settings.TRACES:
         return nullcontext(_NOTHING)
@@ -211,7 +211,7 @@ def workflow(pool: str, episode: str, asked: Mapping[str, str]) -> Around:
         "gen_ai.workflow.name": pool,
         "gen_ai.conversation.id": episode,
     }
-    parent = _parent(asked.get("traceparent"), asked.get("tracestate"))
+    parent = _parent(context.get("traceparent"), context.get("tracestate"))
     return _span(f"invoke_workflow {pool}", "INTERNAL", {**values, "routerweb.pool": pool}, parent)
 
 
@@ -315,9 +315,9 @@ def _provider() -> Any:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    made = TracerProvider(resource=Resource.create({} if named else {"service.name": "routerweb"}))
-    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return made
+    provider = TracerProvider(resource=Resource.create({} if named else {"service.name": "routerweb"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
 
 
 @lru_cache(maxsize=1)

@@ -91,7 +91,7 @@ def _beyond(names: Sequence[str], place: Sequence[Any], side: str) -> Q:
 
 
 def part(
-    rows: Rows, order: Sequence[str], asked: Mapping[str, str], size: int, fits: Callable[[Rows], Rows] | None = None
+    rows: Rows, order: Sequence[str], params: Mapping[str, str], size: int, fits: Callable[[Rows], Rows] | None = None
 ) -> Part:
     """The part of `rows` that `after` or `before` in `asked`, each the key of a row, ask for; the first where neither names one.
 
@@ -100,18 +100,18 @@ def part(
     """
     names = [name.removeprefix("-") for name in order]
     down = order[0].startswith("-")
-    backwards = "after" not in asked and "before" in asked
-    place = _place(rows, names, asked.get("before" if backwards else "after"))
+    backwards = "after" not in params and "before" in params
+    place = _place(rows, names, params.get("before" if backwards else "after"))
     if place is None:
         return _forward(rows, _Order(names, down), size, fits)
     if not backwards:
         on = _forward(rows.filter(_Order(names, down).beyond(place)), _Order(names, down), size, fits)
-        return replace(on, previous=("before", on.keys[0] if on.keys else asked["after"]))
+        return replace(on, previous=("before", on.keys[0] if on.keys else params["after"]))
     back = _forward(rows.filter(_Order(names, not down).beyond(place)), _Order(names, not down), size, fits)
     if not back.keys and back.next is None:
         return _forward(rows, _Order(names, down), size, fits)
     earlier = ("before", back.next[1]) if back.next else None
-    return Part(back.keys[::-1], earlier, ("after", back.keys[0] if back.keys else asked["before"]), back.reached)
+    return Part(back.keys[::-1], earlier, ("after", back.keys[0] if back.keys else params["before"]), back.reached)
 
 
 def part_after(
@@ -152,15 +152,16 @@ def _place(rows: Rows, names: Sequence[str], key: str | None) -> tuple[Any, ...]
     return model._base_manager.filter(pk=place).values_list(*names).first() if place is not None else None
 
 
-def total(rows: Rows, *, shown: Part | None = None, exact: bool = False) -> Total:
-    """How long a list is, of which `shown` is a part: counted up to COUNTED, or all of it for `exact`; otherwise estimated."""
+def total(rows: Rows, *, shown: Part | None = None, exact: bool = False, counted: int | None = None) -> Total:
+    """How long a list is, of which `shown` is a part: counted up to `counted` (COUNTED), or all of it for `exact`; otherwise
+    estimated."""
     if shown is not None and shown.is_whole:
         return Total(len(shown.keys))
-    plain = rows.order_by()
-    count = plain.count() if exact else plain[: COUNTED + 1].count()
-    if exact or count <= COUNTED:
+    plain, most = rows.order_by(), COUNTED if counted is None else counted
+    count = plain.count() if exact else plain[: most + 1].count()
+    if exact or count <= most:
         return Total(count)
     if connection.vendor != "postgresql":
-        return Total(COUNTED, exact=False, least=True)
+        return Total(most, exact=False, least=True)
     estimate = int(json.loads(plain.explain(format="json"))[0]["Plan"]["Plan Rows"])
-    return Total(max(round(estimate, DIGITS - len(str(estimate))), COUNTED), exact=False)
+    return Total(max(round(estimate, DIGITS - len(str(estimate))), most), exact=False)

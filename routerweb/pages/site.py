@@ -10,7 +10,7 @@ class Site(UnfoldAdminSite):
     """Unfold's, which works its lists out once a request: the sidebar, the shell and the first page ask for them one after another."""
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[dict[str, Any]]:
-        kept: dict[str | None, list[dict[str, Any]]] = request.__dict__.setdefault("_routerweb_lists", {})
-        if app_label not in kept:
-            kept[app_label] = super().get_app_list(request, app_label)
-        return kept[app_label]
+        lists: dict[str | None, list[dict[str, Any]]] = request.__dict__.setdefault("_routerweb_lists", {})
+        if app_label not in lists:
+            lists[app_label] = super().get_app_list(request, app_label)
+        return lists[app_label]

@@ -65,8 +65,8 @@ def strict_transport() -> str:
 
 
 def _forget(**_signal: Any) -> None:
-    for one in (known_host, admitted, proxy_header, strict_transport):
-        one.cache_clear()
+    for cached in (known_host, admitted, proxy_header, strict_transport):
+        cached.cache_clear()
 
 
 setting_changed.connect(_forget)

@@ -35,13 +35,13 @@ class Disconnected(Exception):
 async def read(scope: Scope, receive: Receive, limit_of: Callable[[Scope], Awaitable[int]]) -> Body:
     """The request's body. `limit_of` gives the bytes that its sender may send. Raises Disconnected."""
     announced = int(header(scope, b"content-length") or 0)
-    limit, asked = settings.ANONYMOUS_BODY_KB * 1024, False
+    limit, limit_known = settings.ANONYMOUS_BODY_KB * 1024, False
     file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - the request's end closes it
     try:
         length, more = 0, True
         while more:
-            if max(announced, length) > limit and not asked:
-                asked, limit = True, await limit_of(scope)
+            if max(announced, length) > limit and not limit_known:
+                limit_known, limit = True, await limit_of(scope)
             if max(announced, length) > limit:
                 file.seek(0)
                 file.truncate()
@@ -51,7 +51,7 @@ async def read(scope: Scope, receive: Receive, limit_of: Callable[[Scope], Await
                 raise Disconnected
             piece, more = message.get("body", b""), message.get("more_body", False)
             length += len(piece)
-            if length <= limit or not asked:
+            if length <= limit or not limit_known:
                 file.write(piece)
         file.seek(0)
         return Body(file, length, whole=True)
@@ -62,14 +62,14 @@ async def read(scope: Scope, receive: Receive, limit_of: Callable[[Scope], Await
 
 async def throw_away(receive: Receive) -> None:
     """Read on for a moment without keeping anything: a client that is still sending would not see its answer otherwise."""
-    left = THROWN_AWAY
+    remaining = THROWN_AWAY
     try:
         async with asyncio.timeout(THROW_AWAY_SECONDS):
-            while left > 0:
+            while remaining > 0:
                 message = await receive()
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     return
-                left -= len(message.get("body", b""))
+                remaining -= len(message.get("body", b""))
     except TimeoutError:
         return
 

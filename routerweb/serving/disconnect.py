@@ -19,9 +19,9 @@ class Abandoned(BaseException):
     """The client has left, so nobody waits for this answer. Like asyncio's CancelledError, it passes by `except Exception`."""
 
 
-def run(left: threading.Event, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def run(client_left: threading.Event, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """What `work` returns. It raises Abandoned at its next `check` once `left` is set, and does not start if it is set already."""
-    token = _left.set(left)
+    token = _left.set(client_left)
     try:
         check()
         return work(*args, **kwargs)
@@ -31,8 +31,8 @@ def run(left: threading.Event, work: Callable[P, R], *args: P.args, **kwargs: P.
 
 def check() -> None:
     """Raise Abandoned if the client for whom this thread computes has left."""
-    left = _left.get()
-    if left is not None and left.is_set():
+    client_left = _left.get()
+    if client_left is not None and client_left.is_set():
         raise Abandoned
 
 

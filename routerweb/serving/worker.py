@@ -91,9 +91,9 @@ def drop_unread_answers(seconds: float) -> bool:
         try:
             if not os.readlink(link).startswith("socket:"):
                 continue
-            with socket.socket(fileno=os.dup(int(link.name))) as one:
-                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+            with socket.socket(fileno=os.dup(int(link.name))) as opened:
+                if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
                     listens = True
         except OSError:  # closed meanwhile, or no TCP
             continue

@@ -15,6 +15,7 @@ from django.utils.translation.template import templatize
 
 from agents_app import pools
 from routerweb import catalogs
+from tests.clients import signed_in
 
 LANGUAGES = ("de", "ru")
 #: What labelers and reviewers see while they work: their pages, the shell around them, their own account, and what says that there is
@@ -132,8 +133,7 @@ def test_a_page_speaks_the_browsers_language(asked: str, words: str) -> None:
     pools.create_pool("Empty", "empty", actor=None)
     person = User.objects.create_user("ana")
     person.groups.add(Group.objects.get(name="labeler"))
-    browser = Client(headers={"Accept-Language": asked})
-    browser.force_login(person)
+    browser = signed_in(person, headers={"Accept-Language": asked})
     assert words in browser.get("/p/empty/label/").text
 
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from routerweb import columns
+from routerweb.database import columns
 
 #: What only Python can make. These came with their tables; one like them could only be added nullable.
 MADE_IN_PYTHON = {"agents_app.ScimGroup.uid", "agents_app.ScimPerson.uid", "training_app.LiveSettings.salt"}

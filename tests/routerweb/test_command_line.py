@@ -1,10 +1,13 @@
 """The command line begins quickly, and a wheel's data lie where a user's data lie."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from routerweb import command_line, paths
@@ -97,3 +100,29 @@ def test_a_start_sets_up_what_is_missing_and_other_commands_set_up_nothing(
     assert ran == expected
     assert (tmp_path / "data").exists() == (kept != "nothing")
     assert (tmp_path / "data" / "installation.env").exists() == (kept == "key")
+
+
+@pytest.mark.at_length
+@pytest.mark.process
+def test_djangos_server_for_development_serves(tmp_path: Path, migrated_sqlite: Path) -> None:
+    environment = {
+        **os.environ,
+        "DEBUG": "1",
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": f"sqlite:///{migrated_sqlite}",
+    }
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["-W", "ignore", "manage.py", "runserver", "--noreload", str(port)]
+    server = subprocess.Popen([sys.executable, *words], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        answer = None
+        while answer is None and server.poll() is None:
+            with contextlib.suppress(httpx.TransportError):
+                answer = httpx.get(f"http://127.0.0.1:{port}/login/", timeout=60)
+        assert answer is not None
+        assert answer.status_code in (200, 302)
+    finally:
+        server.kill()
+        server.wait()

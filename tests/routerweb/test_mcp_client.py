@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
+from tests import orchestration
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
 
 if TYPE_CHECKING:  # only the test process that runs this file loads it
@@ -30,8 +31,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str])
     started.process.wait(10)
 
 
-def asked(server: Server, mode: str, do: Callable[["Client"], Awaitable[Any]], key: str | None = None) -> Any:
-    """What comes of `do` with a connected client."""
+def asked(
+    server: Server, mode: str, do: Callable[["Client"], Awaitable[Any]], key: str | None = None, path: str = "/mcp"
+) -> Any:
+    """What comes of `do` with a client that is connected to that path."""
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 
@@ -39,7 +42,7 @@ def asked(server: Server, mode: str, do: Callable[["Client"], Awaitable[Any]], k
         headers = {"Authorization": f"Bearer {server.key if key is None else key}"}
         async with (
             httpx2.AsyncClient(headers=headers) as http,
-            Client(streamable_http_client(f"{server.address}/mcp", http_client=http), mode=mode) as client,
+            Client(streamable_http_client(f"{server.address}{path}", http_client=http), mode=mode) as client,
         ):
             return await do(client)
 
@@ -62,6 +65,19 @@ def test_the_tool_answers_as_the_api_does(server: Server, mode: str) -> None:
     assert answer.structured_content["agents"] == plain["agents"]
     assert answer.structured_content.keys() == plain.keys()
     assert json.loads(answer.content[0].text) == answer.structured_content
+
+
+@orchestration.needed
+@MODES
+def test_the_tools_of_a_pool_stand_behind_two(server: Server, mode: str) -> None:
+    async def walk(client: "Client") -> Any:
+        found = await client.call_tool("search", {"query": "refund"})
+        return await client.list_tools(), found, await client.call_tool("call", {"name": "nobody"})
+
+    listed, found, called = asked(server, mode, walk, path="/api/mcp/support/")
+    assert [tool.name for tool in listed.tools] == ["search", "call"]
+    assert not found.is_error
+    assert called.is_error
 
 
 @MODES

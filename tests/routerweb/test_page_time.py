@@ -7,7 +7,7 @@ from django.db import connection
 from django.http import HttpResponse
 
 from datasets_app.models import Query
-from routerweb import trigrams
+from routerweb.database import trigrams
 from routerweb.pages import page_time
 from training_app.pages.home import home_views
 

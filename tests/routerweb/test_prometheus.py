@@ -23,15 +23,19 @@ pytestmark = [pytest.mark.at_length, pytest.mark.process, pytest.mark.any_databa
 DASHBOARD = json.loads((PLACE / "grafana.json").read_text("utf-8"))
 #: What Grafana puts in the place of its variables.
 VARIABLES = {"$pool": "support|other", "$__rate_interval": "1m", "$__range": "5m"}
-#: Rows for every gauge that counts rows.
+#: Rows for every gauge that counts rows; and schedules as they are where a cluster looks at them.
 ROWS = """
 import django; django.setup()
+from datetime import timedelta
+from django.utils import timezone
+from django_q.models import Schedule
 from agents_app.models import Pool
 from datasets_app.models import SplitGroup
 from datasets_app.queries import adding
 pool = Pool.objects.get()
 group = SplitGroup.objects.create(pool=pool, key="made up", split="train")
 adding.dataset_of(pool).queries.create(text="where is it", group=group)
+Schedule.objects.update(next_run=timezone.now() + timedelta(days=1))
 """
 EPISODES = """
 import django; django.setup()

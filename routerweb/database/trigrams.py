@@ -76,4 +76,4 @@ def _check(databases: Sequence[str] | None = None, **_options: Any) -> list[Chec
     ]
 
 
-post_migrate.connect(make_all, dispatch_uid="routerweb.trigrams")
+post_migrate.connect(make_all, dispatch_uid="routerweb.database.trigrams")
