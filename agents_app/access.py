@@ -118,10 +118,10 @@ def may_open(user: Any, address: str) -> bool:
 
 def get_pool(request: HttpRequest, slug: str) -> Pool:
     """The pool of that slug, or 404; read once a request."""
-    kept: Pool | None = getattr(request, "_routerweb_pool", None)
-    if kept is None or kept.slug != slug:
-        kept = request._routerweb_pool = get_object_or_404(Pool, slug=slug)  # type: ignore[attr-defined]
-    return kept
+    pool: Pool | None = getattr(request, "_routerweb_pool", None)
+    if pool is None or pool.slug != slug:
+        pool = request._routerweb_pool = get_object_or_404(Pool, slug=slug)  # type: ignore[attr-defined]
+    return pool
 
 
 def _put_away(pool: Pool, request: HttpRequest, roles: Collection[Role]) -> HttpResponse | None:

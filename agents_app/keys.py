@@ -207,10 +207,9 @@ def set_quota(key: ApiKey, actor: Who, *, queries: int | None, characters: int |
     key.refresh_from_db()
 
 
-def uses(keys: Collection[ApiKey], at: float | None = None) -> dict[int, list[Use]]:
-    """What each key with a quota has sent of it in the month of `at`, in seconds since 1970, as web processes have told until a moment
-    ago. One query."""
-    begins, ends = KeyMonth.span(time.time() if at is None else at)
+def uses(keys: Collection[ApiKey]) -> dict[int, list[Use]]:
+    """What each key with a quota has sent of it this month, as web processes have told until a moment ago. One query."""
+    begins, ends = KeyMonth.span(time.time())
     limited = [key for key in keys if key.quota is not None]
     rows = {row.api_key_id: row for row in KeyMonth.objects.filter(api_key__in=limited, month=begins.date())}
     by_key: dict[int, list[Use]] = {}

@@ -110,13 +110,13 @@ def remove(*, actor: Who) -> None:
 
 def client(of: Connection, *, seconds: float) -> llm.Client:
     """A client through the guard for outbound calls, which takes `seconds` at most. Errors quote only a server of one's own."""
-    transport = guard.Transport(seconds, own=of.own_server)
+    transport = guard.Transport(seconds, own_server=of.own_server)
     limits = llm.CallLimits(timeout=seconds, tries=1, total=seconds)
     return llm.Client(of.base_url, of.model, of.key, limits=limits, wire=llm.Wire(transport, tell=of.own_network))
 
 
 def test(of: Connection) -> str:
     """Ask the LLM for one word; what it said, 200 characters at most. Raises LLMError or guard.Refused, in words for a page."""
-    guard.check_url(of.base_url, own=of.own_server)
-    with client(of, seconds=TEST_SECONDS) as asked:
-        return asked.complete([{"role": "user", "content": "Answer with the word: ready"}]).text.strip()[:200]
+    guard.check_url(of.base_url, own_server=of.own_server)
+    with client(of, seconds=TEST_SECONDS) as llm_client:
+        return llm_client.complete([{"role": "user", "content": "Answer with the word: ready"}]).text.strip()[:200]

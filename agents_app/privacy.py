@@ -1,7 +1,7 @@
 """A pool's privacy: what is taken out of texts before they are stored, and how long decisions and episodes are kept."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django.db import models, transaction
@@ -28,6 +28,7 @@ def change(
     patterns: Sequence[tuple[str, str]],
     decision_days: int | None,
     episode_days: int | None,
+    archive_days: int | None = None,
     actor: Who,
 ) -> Privacy:
     """Say again what is redacted and kept; what is stored already stays as it is. Raises BadPattern."""
@@ -37,6 +38,7 @@ def change(
         "patterns": [{"name": name, "pattern": pattern} for name, pattern in patterns],
         "decision_days": decision_days,
         "episode_days": episode_days,
+        "archive_days": archive_days,
     }
     with transaction.atomic():
         Privacy.objects.update_or_create(pool=pool, defaults=values)
@@ -77,21 +79,31 @@ def redacted(pool_id: int, texts: Iterable[str]) -> list[str]:
 
 
 def _redactor(row: Privacy) -> Redactor:
-    own = tuple((pattern["name"], pattern["pattern"]) for pattern in row.patterns)
-    return redaction.redactor(tuple(row.kinds), own)
+    patterns = tuple((pattern["name"], pattern["pattern"]) for pattern in row.patterns)
+    return redaction.redactor(tuple(row.kinds), patterns)
 
 
 def changes_of(row: models.Model, redactor: Redactor) -> dict[str, Any]:
     """What the columns of a row that declare a query's text or a remark say once they are redacted; keys by which programs find the
     row stay."""
     keys = {name for constraint in row._meta.total_unique_constraints for name in constraint.fields}
-    keys |= {name for one in row._meta.constraints if isinstance(one, models.UniqueConstraint) for name in one.fields}
+    keys |= {
+        name
+        for constraint in row._meta.constraints
+        if isinstance(constraint, models.UniqueConstraint)
+        for name in constraint.fields
+    }
     changes = {}
     for column in holds.columns(type(row), Content.QUERY | Content.REMARK):
         if column.name not in keys:
             value = redactor.value(getattr(row, column.attname))
             changes[column.attname] = value[: column.max_length] if isinstance(value, str) else value
     return changes
+
+
+def days_of(column: str) -> dict[int, int]:
+    """What this column says of each pool that says it itself."""
+    return dict(Privacy.objects.exclude(**{column: None}).values_list("pool_id", column))
 
 
 def delete_old(
@@ -101,13 +113,16 @@ def delete_old(
     default: int,
     rows_at_once: int = 2_000,
     beside: Callable[[list[Any]], object] = list,
+    whole_days: bool = False,
 ) -> int:
     """Delete those of the rows whose time `at` is longer ago than their pool keeps them, as their model declares, else `default` days,
-    in small transactions; how many. `beside` is called with the keys of rows that were deleted."""
-    field, deleted = holds.days(rows.model), 0
-    own = dict(Privacy.objects.exclude(**{field: None}).values_list("pool_id", field))
+    in small transactions; how many. `beside` is called with the keys of rows that were deleted. With `whole_days`, a day of UTC goes
+    when all of it is that old."""
+    days_by_pool, deleted = days_of(holds.days(rows.model)), 0
     for pool in Pool.objects.values_list("pk", flat=True):
-        before = timezone.now() - timedelta(days=own.get(pool, default))
+        before = timezone.now() - timedelta(days=days_by_pool.get(pool, default))
+        if whole_days:
+            before = before.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         old = rows.filter(**{"pool": pool, f"{at}__lt": before}).order_by(at)
         while keys := list(old.values_list("pk", flat=True)[:rows_at_once]):
             deleted += len(keys)

@@ -91,27 +91,27 @@ def compiled(pattern: str) -> Any:
     if len(pattern) > LONGEST_PATTERN:
         raise BadPattern(_("A pattern has at most %(most)d characters.") % {"most": LONGEST_PATTERN})
     try:
-        made = re2.compile(pattern, options)
+        expression = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise BadPattern(
             _("“%(pattern)s” is not a valid pattern: %(why)s") % {"pattern": pattern, "why": text}
         ) from None
-    if made.search("") is not None:
+    if expression.search("") is not None:
         raise BadPattern(
             _("“%(pattern)s” matches the empty text, so it would be inserted between all letters.")
             % {"pattern": pattern}
         )
-    return made
+    return expression
 
 
 class Redactor:
     """What one pool redacts. `names` are kinds; `own` are (name, pattern). Raises BadPattern for a pattern that is none."""
 
-    def __init__(self, names: Sequence[str], own: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, names: Sequence[str], patterns: Sequence[tuple[str, str]]) -> None:
         self._kinds = [(f"[{name}]", *KINDS[name]) for name in KINDS if name in names]
-        self._own = [(f"[{name}]", compiled(pattern)) for name, pattern in own]
+        self._own = [(f"[{name}]", compiled(pattern)) for name, pattern in patterns]
 
     def text(self, text: str) -> str:
         """A plain text without what is to go."""
@@ -145,17 +145,17 @@ class Redactor:
 
 def _replaced(text: str, sign: str, kind: re.Pattern[str], real: Callable[[str], str]) -> str:
     """The text with each real one replaced. What only looks like one may hide one that begins within it: the search goes on there."""
-    kept, done, at = [], 0, 0
+    pieces, done, at = [], 0, 0
     while match := kind.search(text, at):
         genuine = real(match.group())
         at = match.start() + (len(genuine) or 1)
         if genuine:
-            kept += [text[done : match.start()], sign]
+            pieces += [text[done : match.start()], sign]
             done = at
-    return "".join([*kept, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 @lru_cache(maxsize=256)
-def redactor(names: tuple[str, ...], own: tuple[tuple[str, str], ...]) -> Redactor:
+def redactor(names: tuple[str, ...], patterns: tuple[tuple[str, str], ...]) -> Redactor:
     """The redactor of these kinds and patterns, compiled once."""
-    return Redactor(names, own)
+    return Redactor(names, patterns)

@@ -52,23 +52,23 @@ def among(upload: BinaryIO) -> str:
         lines, agents = [], ()
     upload.seek(0)
     listed = [*lines, *((agent.name, agent.description) for agent in agents)]
-    return "\n".join(": ".join(" ".join(part.split()) for part in one if part) for one in listed)
+    return "\n".join(": ".join(" ".join(part.split()) for part in parts if part) for parts in listed)
 
 
 def _listed(stream: BinaryIO, file_name: str, field: str) -> Listed:
     lines: list[tuple[str, str]] = []
     agents: list[data.Agent] = []
     try:
-        for one in limited.run(files.agents, stream, file_name, limits=limited.PAGE):
-            if "card" in one:
-                description = cards.described_by(one["card"])
+        for found_agent in limited.run(files.agents, stream, file_name, limits=limited.PAGE):
+            if "card" in found_agent:
+                description = cards.described_by(found_agent["card"])
                 agents.append(
                     data.Agent(-1 - len(agents), description.name, description.description, description.keywords)
                 )
-            elif "id" in one:
-                agents.append(data.Agent(**{**one, "keywords": tuple(one["keywords"])}))
+            elif "id" in found_agent:
+                agents.append(data.Agent(**{**found_agent, "keywords": tuple(found_agent["keywords"])}))
             else:
-                lines.append((one["name"], one["description"]))
+                lines.append((found_agent["name"], found_agent["description"]))
     except (Unreadable, SourceError) as error:
         raise pools.PoolError(str(error), field) from None
     return lines, tuple(agents)

@@ -177,9 +177,9 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
         return [app] if client_id in (None, app.client_id) else []
 
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
-        made = super().get_provider(request, provider, client_id)
-        made.oauth2_adapter_class = SignedOpenIDConnect
-        return made
+        provider_ = super().get_provider(request, provider, client_id)
+        provider_.oauth2_adapter_class = SignedOpenIDConnect
+        return provider_
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
         """Find the invited person, or answer with the page that says why nobody was found."""

@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from agents_app import audit, keys
@@ -47,9 +48,17 @@ def tables(user: User) -> Iterator[tuple[str, "models.QuerySet[Any]"]]:
     yield "agents_app.auditentry.target", named
 
 
-def counts(user: User) -> list[tuple[str, int]]:
-    """(table, rows) of what is stored on a person, without what is empty."""
-    return [(name, count) for name, rows in tables(user) if (count := rows.count())]
+def counts(user: User) -> list[tuple[str, str, int]]:
+    """(table and column in words, as `tables` names them, rows) of what is stored on a person, without what is empty."""
+    return [(_in_words(name, rows.model), name, count) for name, rows in tables(user) if (count := rows.count())]
+
+
+def _in_words(name: str, model: type[models.Model]) -> str:
+    """ "Labels: author" of "datasets_app.label.author"."""
+    if model is User:
+        return _("Account")
+    field = model._meta.get_field(name.rpartition(".")[2])
+    return capfirst(f"{model._meta.verbose_name_plural}: {field.verbose_name}")  # type: ignore[union-attr]
 
 
 def export(user: User, actor: Who) -> bytes:
@@ -92,8 +101,8 @@ def erase(user: User, actor: Who) -> str:
         for key in keys_of(user):
             keys.revoke(key, actor)
         sessions.end_all(user)
-        for kept in THEIRS:
-            kept._default_manager.filter(user=user).delete()
+        for model in THEIRS:
+            model._default_manager.filter(user=user).delete()
         user.groups.clear()
         user.user_permissions.clear()
         user.username, user.email, user.first_name, user.last_name = former, "", "", ""

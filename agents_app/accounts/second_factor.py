@@ -68,26 +68,30 @@ def has_one(user: User) -> bool:
 
 def has_them(users: "list[User]") -> set[int]:
     """The keys of those among these people who have one."""
-    kept = Authenticator.objects.filter(user__in=users, type=Authenticator.Type.TOTP)
-    return set(kept.values_list("user_id", flat=True))
+    authenticators = Authenticator.objects.filter(user__in=users, type=Authenticator.Type.TOTP)
+    return set(authenticators.values_list("user_id", flat=True))
 
 
 def codes_left(user: User) -> int:
     """How many of a person's recovery codes have not been used."""
-    kept = Authenticator.objects.filter(user=user, type=Authenticator.Type.RECOVERY_CODES).first()
-    return 0 if kept is None else settings.MFA_RECOVERY_CODE_COUNT - int(kept.data["used_mask"]).bit_count()
+    recovery_codes = Authenticator.objects.filter(user=user, type=Authenticator.Type.RECOVERY_CODES).first()
+    return (
+        0
+        if recovery_codes is None
+        else settings.MFA_RECOVERY_CODE_COUNT - int(recovery_codes.data["used_mask"]).bit_count()
+    )
 
 
 def right_one(user: User, code: str) -> Authenticator | None:
     """What of a person's second factor a code is right for, used before or not; None for a wrong one. Raises CannotOpen."""
-    for kept in Authenticator.objects.filter(user=user):
-        codes = kept.wrap()
-        if isinstance(codes, TOTP) and validate_totp_code(sealing.opened(kept.data["secret"]), code):
-            return kept
+    for authenticator in Authenticator.objects.filter(user=user):
+        codes = authenticator.wrap()
+        if isinstance(codes, TOTP) and validate_totp_code(sealing.opened(authenticator.data["secret"]), code):
+            return authenticator
         if isinstance(codes, RecoveryCodes) and any(
-            compare_user_code(actual=code, expected=one) for one in codes.generate_codes()
+            compare_user_code(actual=code, expected=recovery_code) for recovery_code in codes.generate_codes()
         ):
-            return kept
+            return authenticator
     return None
 
 
@@ -189,9 +193,9 @@ def reset(user: User, actor: Who) -> bool:
 def reseal() -> int:
     """Seal every person's secrets under the present SECRET_KEY; how many. Raises CannotOpen, and then changes none."""
     with transaction.atomic():
-        kept = list(Authenticator.objects.select_for_update())
-        for each in kept:
-            for name in {"secret", "seed"} & each.data.keys():
-                each.data[name] = sealing.seal(sealing.opened(each.data[name]))
-        Authenticator.objects.bulk_update(kept, ["data"])
-    return len(kept)
+        authenticators = list(Authenticator.objects.select_for_update())
+        for authenticator in authenticators:
+            for name in {"secret", "seed"} & authenticator.data.keys():
+                authenticator.data[name] = sealing.seal(sealing.opened(authenticator.data[name]))
+        Authenticator.objects.bulk_update(authenticators, ["data"])
+    return len(authenticators)

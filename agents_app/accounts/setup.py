@@ -15,15 +15,15 @@ SALT = "agents_app.setup"
 
 def is_new() -> bool:
     """Whether nobody has an account yet. Once somebody has, this process asks no more: the sign-in page needs no database."""
-    kept = caches["process"]
-    if kept.get(SALT):
+    cache = caches["process"]
+    if cache.get(SALT):
         return False
     try:
         anybody = User.objects.exists()
     except DatabaseError:
         return False
     if anybody:
-        kept.set(SALT, True, None)
+        cache.set(SALT, True, None)
     return not anybody
 
 

@@ -82,8 +82,8 @@ class PoolAdmin(LeadsOn, NeverDeleted, ModelAdmin):
         if change:
             pools.update_pool(obj, name=obj.name, description=obj.description, actor=person(request))
         else:
-            made = pools.create_pool(obj.name, obj.slug, obj.description, actor=person(request))
-            obj.pk, obj.created_at = made.pk, made.created_at
+            pool = pools.create_pool(obj.name, obj.slug, obj.description, actor=person(request))
+            obj.pk, obj.created_at = pool.pk, pool.created_at
 
 
 class AgentForm(ModelForm):

@@ -42,14 +42,14 @@ def pool_of(obj: Any) -> Pool | None:
 
 def readable(value: Any, name: str, pool: Pool | None = None) -> SafeString:
     """The value of the column or key `name`; the agents that it names are those of `pool`."""
-    known = dict(Agent.objects.filter(pool=pool).values_list("number", "name")) if pool else {}
-    return _drawn(value, name, known)
+    agent_names = dict(Agent.objects.filter(pool=pool).values_list("number", "name")) if pool else {}
+    return _drawn(value, name, agent_names)
 
 
 def in_words(value: Any) -> str:
     """A value in one line of plain text, as the history of changes has it."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {in_words(one)}" for key, one in value.items()) or NOTHING
+        return ", ".join(f"{key}: {in_words(item)}" for key, item in value.items()) or NOTHING
     if isinstance(value, list | tuple):
         return ", ".join(map(in_words, value)) or NOTHING
     if value is None or value == "":
@@ -57,17 +57,18 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
-def _drawn(value: Any, name: str, known: Mapping[int, str]) -> SafeString:
-    agents = known if name in OF_AGENTS else {}
+def _drawn(value: Any, name: str, agent_names: Mapping[int, str]) -> SafeString:
+    agents = agent_names if name in OF_AGENTS else {}
     if isinstance(value, Mapping) and value:
-        rows = ((_key(key, agents), _drawn(one, str(key), known)) for key, one in value.items())
+        rows = ((_key(key, agents), _drawn(item, str(key), agent_names)) for key, item in value.items())
         return format_html("<dl>{}</dl>", format_html_join("", "<div><dt>{}</dt> <dd>{}</dd></div>", rows))
     if isinstance(value, list | tuple) and value:
-        if all(isinstance(one, Mapping | list) for one in value):
+        if all(isinstance(item, Mapping | list) for item in value):
             return format_html(
-                "<ol>{}</ol>", format_html_join("", "<li>{}</li>", ([_drawn(one, name, known)] for one in value))
+                "<ol>{}</ol>",
+                format_html_join("", "<li>{}</li>", ([_drawn(item, name, agent_names)] for item in value)),
             )
-        return format_html("{}", ", ".join(_key(one, agents) for one in value))
+        return format_html("{}", ", ".join(_key(number, agents) for number in value))
     return format_html("{}", _one(value))
 
 

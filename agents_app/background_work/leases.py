@@ -39,15 +39,15 @@ class Parties:
     @classmethod
     def of(cls, held: Held, process: str, at: float) -> "Parties":
         """The parties of the shares that a row keeps."""
-        own, others, silent = None, {}, {}
-        for name, one in held.items():
+        own_share, others, silent = None, {}, {}
+        for name, party in held.items():
             if name == process:
-                own = one["share"]
-            elif one["at"] > at - SILENT_SECONDS:
-                others[name] = one["share"]
+                own_share = party["share"]
+            elif party["at"] > at - SILENT_SECONDS:
+                others[name] = party["share"]
             else:
-                silent[name] = one["at"] + SILENT_SECONDS, one["share"]
-        return cls(process, at, own, others, silent)
+                silent[name] = party["at"] + SILENT_SECONDS, party["share"]
+        return cls(process, at, own_share, others, silent)
 
     def holding(self, held: Held, share: Any) -> Held:
         """The shares that the row keeps from now on; a `share` of None is none."""

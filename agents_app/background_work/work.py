@@ -10,15 +10,18 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
+from django_q.models import Schedule
 
 from agents_app.background_work import jobs
 from agents_app.background_work.jobs import AttemptLost, Heartbeat, JobKind
@@ -31,6 +34,10 @@ log = logging.getLogger(__name__)
 KIND = "work"
 #: The key of work that is scheduled: the row of its last turn is that of the next.
 SCHEDULED = "schedule"
+#: What a schedule has a worker call, with the name of the work.
+FUNCTION = "agents_app.tasks.scheduled"
+#: Work that failed is due again after so long, if its next turn is later.
+AGAIN = timedelta(hours=1)
 #: How long the row of a job stays that has ended.
 KEPT = timedelta(days=7)
 Status = BackgroundJob.Status
@@ -55,7 +62,8 @@ class Work:
     """A registered piece of work. `run` does a job of it and returns what came of it, in a word or a number.
 
     `every`: the minutes between two turns of work that is scheduled, None for work that is submitted. `title` names such work in
-    the list of schedules. `kept`: whether the job's row stays when it is done; what names a person does not.
+    the list of schedules, and `remedy` says in an alarm what to do while it fails. `kept`: whether the job's row stays when it is
+    done; what names a person does not.
     """
 
     name: str
@@ -63,6 +71,16 @@ class Work:
     title: str = ""
     every: int | None = None
     kept: bool = True
+    remedy: str | Promise = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """How scheduled work fails: since when, in how many turns in a row, and why the last time."""
+
+    since: datetime
+    turns: int
+    error: str
 
 
 @cache
@@ -71,9 +89,14 @@ def every() -> dict[str, Work]:
     return {work.name: work for registered in hooks.background_work() for work in registered}
 
 
-def by_the_clock(function: str, title: str, minutes: int) -> Work:
+def by_the_clock(function: str, title: str, minutes: int, remedy: str | Promise = "") -> Work:
     """Work that calls this function, a dotted name, every so many minutes. It is imported by the worker that does it."""
-    return Work(function, lambda _running: import_string(function)(), title, minutes)
+    return Work(function, lambda _running: import_string(function)(), title, minutes, remedy=remedy)
+
+
+def arguments_of(name: str) -> str:
+    """How the schedule of that work has its arguments."""
+    return f"('{name}',)"
 
 
 def submit(name: str, **arguments: Any) -> BackgroundJob:
@@ -87,7 +110,7 @@ def submit(name: str, **arguments: Any) -> BackgroundJob:
 def due(name: str, at: str) -> BackgroundJob | None:
     """The job of a turn of scheduled work that was due at this time, queued and not handed to anybody; None where there was such a job
     already, or where the last turn has not ended."""
-    arguments = {"due": at}
+    arguments: dict[str, Any] = {"due": at}
     last = BackgroundJob.objects.filter(work=name, key=SCHEDULED).first()
     if last is None:
         with suppress(IntegrityError), transaction.atomic():  # another worker may be first
@@ -95,11 +118,25 @@ def due(name: str, at: str) -> BackgroundJob | None:
         return None
     if last.status not in (Status.DONE, Status.FAILED) or last.arguments.get("due", "") >= at:
         return None
+    if failing := failing_of(last):
+        arguments["failing"] = {"since": failing.since.isoformat(), "turns": failing.turns, "error": failing.error}
     still = BackgroundJob.objects.filter(pk=last.pk, status=last.status, attempts=last.attempts)
     queued = still.update(
         arguments=arguments, progress={}, status=Status.QUEUED, attempt=None, losses=0, deliveries=0, delivered_at=Now()
     )
     return last if queued else None
+
+
+def failing_of(job: BackgroundJob) -> Failing | None:
+    """How scheduled work fails, by its job: from its first turn that failed until one is done. None while it does not."""
+    if job.status == Status.DONE:
+        return None
+    stored = job.arguments.get("failing")
+    earlier = Failing(datetime.fromisoformat(stored["since"]), stored["turns"], stored["error"]) if stored else None
+    if job.status != Status.FAILED or job.finished_at is None:
+        return earlier
+    since, turns = (earlier.since, earlier.turns) if earlier else (job.finished_at, 0)
+    return Failing(since, turns + 1, job.error)
 
 
 def prune() -> int:
@@ -130,6 +167,9 @@ def _do(_key: int, job: BackgroundJob, work: Work, attempt: uuid.UUID) -> str:
     except Exception as error:  # work that fails for any reason is marked so, with that reason
         jobs.raise_if_stopped()
         log.exception("%s failed", job)
+        if job.key == SCHEDULED:
+            soon = timezone.now() + AGAIN
+            Schedule.objects.filter(args=arguments_of(job.work), func=FUNCTION, next_run__gt=soon).update(next_run=soon)
         return _end(job, attempt, Status.FAILED, error=f"{type(error).__name__}: {error}".rstrip(": ")[:2_000])
     return _end(job, attempt, Status.DONE, result="" if result is None else str(result)[:400])
 

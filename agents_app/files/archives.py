@@ -31,15 +31,15 @@ def members(stream: BinaryIO) -> list[zipfile.ZipInfo]:
         raise Unreadable(gettext_noop("This ZIP archive is damaged. Pack it again.")) from None
     if len(entries) > MAX_MEMBERS or any(entry.file_size > MAX_MEMBER for entry in entries):
         raise Unreadable(gettext_noop("This ZIP archive unpacks to more than is read. Import its files one by one."))
-    kept = []
-    for one in entries:
-        path = PurePosixPath(one.filename)
+    files = []
+    for entry in entries:
+        path = PurePosixPath(entry.filename)
         hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-        if not one.is_dir() and not hidden and path.suffix.lower() in SUFFIXES and path.name.lower() not in LEFT:
-            kept.append(one)
-    if not kept:
+        if not entry.is_dir() and not hidden and path.suffix.lower() in SUFFIXES and path.name.lower() not in LEFT:
+            files.append(entry)
+    if not files:
         raise Unreadable(gettext_noop("This ZIP archive holds no file of queries: CSV, Excel, JSON, JSONL or text."))
-    return sorted(kept, key=lambda one: one.filename)
+    return sorted(files, key=lambda entry: entry.filename)
 
 
 def configuration(stream: BinaryIO) -> Iterator[Any]:

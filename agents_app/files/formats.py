@@ -156,29 +156,29 @@ def records_in(whole: Any) -> list[dict[str, Any]]:
     while level:
         lists = [
             value
-            for one in level
-            if isinstance(one, dict)
-            for name, value in one.items()
+            for item in level
+            if isinstance(item, dict)
+            for name, value in item.items()
             if name not in INNER and isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
         ]
-        by_id = [records for one in level if (records := _by_id(one))]
+        by_id = [records for item in level if (records := _by_id(item))]
         if lists or by_id:
             return max(lists or by_id, key=len)
-        level = [value for one in level if isinstance(one, dict) for value in one.values()][:100_000]
+        level = [value for item in level if isinstance(item, dict) for value in item.values()][:100_000]
     return [whole] if isinstance(whole, dict) else []
 
 
-def _by_id(one: Any) -> list[dict[str, Any]]:
+def _by_id(by_key: Any) -> list[dict[str, Any]]:
     """The records of an object that has each under its id: two or more, alike in their keys."""
     if (
-        not isinstance(one, dict)
-        or len(one) < 2
-        or not all(isinstance(value, dict) and value for value in one.values())
+        not isinstance(by_key, dict)
+        or len(by_key) < 2
+        or not all(isinstance(value, dict) and value for value in by_key.values())
     ):
         return []
-    keys = [set(value) for value in one.values()]
+    keys = [set(value) for value in by_key.values()]
     alike = 2 * len(set.intersection(*keys)) > len(set.union(*keys))
-    return [{"id": key, **value} for key, value in one.items()] if alike else []
+    return [{"id": key, **value} for key, value in by_key.items()] if alike else []
 
 
 # ---------------------------------------------------------------------------------------------------- JSON arrays

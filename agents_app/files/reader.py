@@ -34,9 +34,7 @@ def records(
     return map(_record, run(detecting.all_records, stream, stored, limits=limits, position=position))
 
 
-def stored_texts(
-    stream: BinaryIO, reading: Reading | None = None, *, limits: Limits = JOB
-) -> Iterator[tuple[int, str]]:
+def stored_texts(stream: BinaryIO, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
     """(line, text) of everything that stands in a stored file of any format and encoding, by the same reader that imports it.
 
     `reading` is how it was to be imported, where that is known. Cells, keys and values come parsed and unescaped; every line also
@@ -44,7 +42,7 @@ def stored_texts(
     what cannot be looked through within the limits: such a file may hold anything.
     """
     stored = {**reading.as_json(), "columns": {}} if reading else None
-    yield from run(texts.texts, stream, stored, limits=limits)
+    yield from run(texts.texts, stream, stored, limits=JOB)
 
 
 def _record(values: list[Any]) -> Record | RowError:

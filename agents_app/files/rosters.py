@@ -17,8 +17,9 @@ from typing import Any, BinaryIO
 
 import yaml
 
+from agents_app.files import roster_tables
 from agents_app.files.detecting import NAMES, detect, encoding_of, plain_name
-from agents_app.files.formats import Reading, Unreadable, gettext_noop, records
+from agents_app.files.formats import Reading, Unreadable, gettext_noop
 from training_app.engine.data import examples as data
 from training_app.engine.data import folders
 
@@ -28,25 +29,6 @@ MAX_FILE = 8 << 20  # bytes
 MAX_LISTED = 2_000_000
 #: Characters of a description made of an API's or a server's parts, and how many of these are named.
 MAX_DESCRIPTION, MAX_PARTS = 4_000, 60
-#: What people call an agent's columns.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "name": (
-        "name", "agent", "agent name", "agents", "team", "teams", "team name", "department", "service", "bot", "skill", "queue",
-        "title", "label", "intent", "category", "group", "role", "abteilung", "команда", "агент", "название", "отдел",
-    ),
-    "description": (
-        "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
-        "responsibilities", "responsible for", "scope", "about", "details", "handles", "summary", "instructions", "beschreibung",
-        "aufgabe", "aufgaben", "zuständigkeit", "описание", "что делает",
-    ),
-    "keywords": ("keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "ключевые слова"),
-    "code": ("code", "abbreviation", "abbr", "kürzel"),
-    "id": ("id", "number", "agent id"),
-    "key": ("key", "slug"),
-    "cost": ("cost", "price", "kosten"),
-}  # fmt: skip
-#: A header stands among the first so many rows.
-HEADER_WITHIN = 10
 
 
 def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
@@ -57,7 +39,7 @@ def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
         raise Unreadable(gettext_noop("The file is too large for a list of agents."))
     suffix = PurePath(file_name).suffix.lower()
     if content.startswith(b"PK\x03\x04"):
-        yield from map(asdict, _of_table(_cells(io.BytesIO(content), Reading("xlsx"))))
+        yield from map(asdict, _of_table(roster_tables.cells_of(io.BytesIO(content), Reading("xlsx"))))
         return
     encoding = encoding_of(content)
     text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
@@ -72,10 +54,10 @@ def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
         if value is not None:
             yield from _of_value(value)
             return
-    delimiter = _delimiter(text, suffix)
+    delimiter = roster_tables.delimiter_of(text, suffix)
     if delimiter:
         table = Reading("table", "utf-8", delimiter)
-        yield from map(asdict, _of_table(_cells(io.BytesIO(text.encode("utf-8", "replace")), table)))
+        yield from map(asdict, _of_table(roster_tables.cells_of(io.BytesIO(text.encode("utf-8", "replace")), table)))
         return
     lines, entries = _listed(text) if suffix in (".yaml", ".yml", ".json") and text.strip() else parse(text)
     for name, description in lines:
@@ -91,24 +73,34 @@ def describes_agents(stream: BinaryIO, file_name: str) -> Iterator[bool]:
         yield False
     elif content.startswith(b"PK\x03\x04"):
         stream.seek(0)
-        yield detect(stream, file_name).kind == "xlsx" and _is_roster(_cells(io.BytesIO(content), Reading("xlsx")))
+        yield detect(stream, file_name).kind == "xlsx" and _is_roster(
+            roster_tables.cells_of(io.BytesIO(content), Reading("xlsx"))
+        )
     else:
         encoding = encoding_of(content)
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace").strip("\ufeff \t\r\n")
         if text[:1] in ("{", "["):
             yield _is_description(text)
         else:
-            delimiter = _delimiter(text, PurePath(file_name).suffix.lower())
+            delimiter = roster_tables.delimiter_of(text, PurePath(file_name).suffix.lower())
             table = Reading("table", "utf-8", delimiter)
-            yield bool(delimiter) and _is_roster(_cells(io.BytesIO(text.encode("utf-8", "replace")), table))
+            yield bool(delimiter) and _is_roster(
+                roster_tables.cells_of(io.BytesIO(text.encode("utf-8", "replace")), table)
+            )
+
+
+def _of_table(rows: list[tuple[int, list[str]]]) -> tuple[data.Agent, ...]:
+    """The agents of a table. Raises Unreadable."""
+    entries, lines = roster_tables.entries_of(rows)
+    return _objects("\n".join(json.dumps(values, ensure_ascii=False) for values in entries), lines)
 
 
 def _is_roster(rows: list[tuple[int, list[str]]]) -> bool:
     """Whether a table lists agents, by its header."""
-    for place, (_line, cells) in enumerate(rows[:HEADER_WITHIN]):
-        columns = _named([_plain(cell) for cell in cells])
+    for place, (_line, cells) in enumerate(rows[: roster_tables.HEADER_WITHIN]):
+        columns = roster_tables.named([roster_tables.plain(cell) for cell in cells])
         if {"name", "description"} <= set(columns):
-            below = [one[columns["name"]] for _line, one in rows[place + 1 :] if columns["name"] < len(one)]
+            below = [cells[columns["name"]] for _line, cells in rows[place + 1 :] if columns["name"] < len(cells)]
             query = {plain_name(cell) for cell in cells} & set(NAMES["text"])
             return bool(below) and not query and len(set(below)) == len(below) <= MAX_AGENTS
     return False
@@ -123,8 +115,8 @@ def _is_description(text: str) -> bool:
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
         value = value["result"]
     ones = value if isinstance(value, list) else [value]
-    if all(isinstance(one, dict) for one in ones) and ones:
-        if all((isinstance(one.get("skills"), list) and "name" in one) or _is_tool(one) for one in ones):
+    if all(isinstance(item, dict) for item in ones) and ones:
+        if all((isinstance(item.get("skills"), list) and "name" in item) or _is_tool(item) for item in ones):
             return True
         only = ones[0]
         return len(ones) == 1 and (
@@ -132,89 +124,6 @@ def _is_description(text: str) -> bool:
             or (isinstance(only.get("tools"), list) and "inputSchema" in str(only["tools"])[:100_000])
         )
     return False
-
-
-# ---------------------------------------------------------------------------------------------------- tables
-
-
-def _delimiter(text: str, suffix: str) -> str:
-    """What stands between the cells of a table of agents; "" for what is no table."""
-    lines = [line for line in text.splitlines() if line.strip()][: HEADER_WITHIN + 10]
-    for delimiter in "\t;|,":
-        for line in lines[:HEADER_WITHIN]:
-            names = [_plain(cell) for cell in line.split(delimiter)]
-            if len(names) > 1 and {"name", "description"} <= set(_named(names)):
-                return delimiter
-    if suffix in (".csv", ".tsv", ".tab") and lines:
-        counts = {d: sum(line.count(d) for line in lines) for d in "\t;|,"}
-        return max(counts, key=lambda d: counts[d]) if any(counts.values()) else ""
-    if len(lines) > 1:
-        for delimiter in "\t;|":
-            if all(line.count(delimiter) == lines[0].count(delimiter) > 0 for line in lines):
-                return delimiter
-    return ""
-
-
-def _cells(stream: BinaryIO, reading: Reading) -> list[tuple[int, list[str]]]:
-    """(line, cells) of each row that holds something. Raises Unreadable with the first bad line."""
-    rows = []
-    for record in records(stream, reading):
-        if isinstance(record, data.RowError):
-            raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=record.line, why=record.reason)
-        line, cells = record
-        texts = [" ".join(str(cell).split()) for cell in cells]
-        if any(texts):
-            rows.append((line, texts))
-    return rows
-
-
-def _plain(cell: str) -> str:
-    return " ".join(re.sub(r"[^\w#]+", " ", cell.strip(" \"'").lower().replace("_", " ")).split())
-
-
-def _named(names: Sequence[str]) -> dict[str, int]:
-    """Which of our columns each name is: ours → its place."""
-    places: dict[str, int] = {}
-    for ours, headings in COLUMNS.items():
-        place = next(
-            (names.index(name) for name in headings if name in names and names.index(name) not in places.values()), None
-        )
-        if place is not None:
-            places[ours] = place
-    return places
-
-
-def _of_table(rows: list[tuple[int, list[str]]]) -> tuple[data.Agent, ...]:
-    """The agents of a table: by its header, which may stand below a title, or the names in its first column. Raises Unreadable."""
-    columns: dict[str, int] = {}
-    for place, (_line, cells) in enumerate(rows[:HEADER_WITHIN]):
-        columns = _named([_plain(cell) for cell in cells])
-        if "name" in columns and sum(map(bool, cells)) > 1:
-            rows = rows[place + 1 :]
-            break
-    else:
-        columns = {"name": 0, "description": 1}
-    if "description" not in columns and rows:
-        others = [i for i in range(max(len(cells) for _line, cells in rows)) if i not in columns.values()]
-        lengths = {i: sum(len(cells[i]) for _line, cells in rows if i < len(cells)) for i in others}
-        if lengths:
-            columns["description"] = max(lengths, key=lambda i: lengths[i])
-    lines = []
-    for line, cells in rows:
-        values: dict[str, Any] = {ours: cells[i] for ours, i in columns.items() if i < len(cells) and cells[i]}
-        if "name" not in values:
-            raise Unreadable(gettext_noop("Line %(line)d names no agent."), line=line)
-        for number in ("id", "cost"):
-            if number in values:
-                with contextlib.suppress(ValueError):
-                    values[number] = float(str(values[number]).replace(",", "."))
-                    values[number] = int(values[number]) if values[number].is_integer() else values[number]
-        if "key" in values:
-            values["key"] = values["key"].lower()
-        lines.append(json.dumps(values, ensure_ascii=False))
-    if not lines:
-        raise Unreadable(gettext_noop("There is no list of agents in it."))
-    return _objects("\n".join(lines))
 
 
 # ---------------------------------------------------------------------------------------------------- JSON
@@ -238,10 +147,10 @@ def _of_value(value: Any) -> Iterator[dict[str, Any]]:
             yield from map(asdict, _objects(json.dumps(value)))
             return
     if isinstance(value, list) and value:
-        if all(isinstance(one, dict) and isinstance(one.get("skills"), list) for one in value):
-            yield from ({"card": one} for one in value)
+        if all(isinstance(card, dict) and isinstance(card.get("skills"), list) for card in value):
+            yield from ({"card": card} for card in value)
             return
-        if all(_is_tool(one) for one in value):
+        if all(_is_tool(tool) for tool in value):
             yield from map(asdict, _of_tools(value, None, None))
             return
     lines, entries = _in_value(value)
@@ -259,23 +168,26 @@ def _is_tool(value: Any) -> bool:
 def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Agent, ...]:
     """One agent for a server that is named, else one for each tool. Raises Unreadable."""
     plain = [
-        one["function"] if isinstance(one, dict) and isinstance(one.get("function"), dict) else one for one in tools
+        tool["function"] if isinstance(tool, dict) and isinstance(tool.get("function"), dict) else tool
+        for tool in tools
     ]
-    named = [one for one in plain if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"].strip()]
+    named = [
+        tool for tool in plain if isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"].strip()
+    ]
     if not named:
         raise Unreadable(gettext_noop("There is no tool with a name in it."))
-    described = [(str(one.get("title") or one["name"]), str(one.get("description") or "")) for one in named]
+    described = [(str(tool.get("title") or tool["name"]), str(tool.get("description") or "")) for tool in named]
     if isinstance(server, dict) and isinstance(server.get("title") or server.get("name"), str):
         parts = [
             str(instructions or ""),
             *(f"{name}: {description}" if description else name for name, description in described[:MAX_PARTS]),
         ]
-        one = {
+        agent = {
             "name": str(server.get("title") or server["name"]),
             "description": "\n".join(filter(None, parts))[:MAX_DESCRIPTION],
             "keywords": [str(tool["name"])[:60] for tool in named[:50]],
         }
-        return _objects(json.dumps(one))
+        return _objects(json.dumps(agent))
     return _objects(
         "\n".join(
             json.dumps({"name": name[:120], "description": description[:MAX_DESCRIPTION]})
@@ -362,19 +274,25 @@ def _nested(text: str) -> bool:
     return bool(re.search(r"^[^\s#][^\n]*:\s*\n\s+\w+\s*:", text, re.MULTILINE))
 
 
-def _objects(text: str) -> tuple[data.Agent, ...]:
-    """The agents of JSON objects, one a line. Where none of them names an id they get negative ones."""
+def _objects(text: str, numbers: Sequence[int] = ()) -> tuple[data.Agent, ...]:
+    """The agents of JSON objects, one a line. Where none of them names an id they get negative ones. `numbers` are the lines of the
+    file that they come from, where these differ. Raises Unreadable."""
     lines = [line for line in text.splitlines() if line.strip()]
     nameless = False
     with contextlib.suppress(ValueError, RecursionError):  # the reader below names the line
         objects = [json.loads(line) for line in lines]
-        nameless = all(isinstance(one, dict) and "id" not in one for one in objects)
+        nameless = all(isinstance(agent, dict) and "id" not in agent for agent in objects)
         if nameless:
-            lines = [json.dumps({**one, "id": place}) for place, one in enumerate(objects)]
+            lines = [json.dumps({**agent, "id": place}) for place, agent in enumerate(objects)]
     try:
         agents = folders.agents_in(io.BytesIO("\n".join(lines).encode("utf-8", "surrogatepass")), "agents.jsonl")
     except data.DataError as error:
-        raise Unreadable("%(why)s", why=str(error)) from None
+        if not numbers:
+            raise Unreadable("%(why)s", why=str(error)) from None
+        row = error.errors[0][1]
+        line = numbers[row.line - 1] if row.line else 0
+        reason = ": ".join(filter(None, (row.field, row.reason))) + (f" ({row.excerpt})" if row.excerpt else "")
+        raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=line, why=reason) from None
     return tuple(replace(agent, id=-1 - agent.id) for agent in agents) if nameless else agents
 
 
@@ -401,10 +319,10 @@ def _in_value(parsed: Any) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...
             )
     if not isinstance(parsed, list) or not parsed:
         raise Unreadable(gettext_noop("There is no list of agents in it."))
-    if all(isinstance(one, str) for one in parsed):
+    if all(isinstance(item, str) for item in parsed):
         return parse_lines("\n".join(parsed)), ()
     try:
-        lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in parsed)
+        lines = "\n".join(json.dumps(item, ensure_ascii=False) for item in parsed)
     except (TypeError, ValueError):
         raise Unreadable(gettext_noop("An agent's values must be texts, numbers and lists.")) from None
     return [], _objects(lines)

@@ -63,21 +63,21 @@ def _lines(stream: BinaryIO, encoding: str) -> Iterator[tuple[int, str]]:
     """Each line as it stands, and without the escapes that JSON or CSV write."""
     stream.seek(0)
     text = recoded(stream, encoding)
-    number, kept = 1, ""
+    number, overlap = 1, ""
     while raw := text.readline(LONGEST):
-        line = kept + raw.decode("utf-8", "replace")
+        line = overlap + raw.decode("utf-8", "replace")
         yield number, line
         if "\\" in line:
             yield number, unescaped(line)
         if '""' in line:
             yield number, line.replace('""', '"')
         ended = raw.endswith(b"\n")
-        number, kept = number + ended, "" if ended else line[-OVERLAP:]
+        number, overlap = number + ended, "" if ended else line[-OVERLAP:]
 
 
 def unescaped(text: str) -> str:
     """A text without the escapes of JSON: `\\n`, `\\"`, `\\u00e9`."""
-    plain = _ESCAPE.sub(lambda one: chr(int(one[1], 16)) if one[1] else _CONTROL.get(one[2], one[2]), text)
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _CONTROL.get(match[2], match[2]), text)
     return _HIGH.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), plain)
 
 
@@ -126,7 +126,7 @@ def _packed(stream: BinaryIO, depth: int) -> Iterator[tuple[int, str]]:
     try:
         with zipfile.ZipFile(stream) as packed:
             members = packed.infolist()
-            if sum(one.file_size for one in members) > MAX_UNPACKED or len(members) > MAX_PARTS:
+            if sum(member.file_size for member in members) > MAX_UNPACKED or len(members) > MAX_PARTS:
                 raise Unreadable("the archive unpacks to more than is read")
             for member in members:
                 yield 0, member.filename

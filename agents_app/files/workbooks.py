@@ -75,7 +75,7 @@ def _without_numpy() -> Iterator[None]:
 def _sheets(book: Any) -> Iterator[Record | RowError]:
     """The rows of all sheets that belong together; their lines count on from sheet to sheet."""
     sheets = [(sheet, start) for sheet in book.worksheets if (start := _beginning(book, sheet))]
-    tables = [one for one in sheets if _is_table(one[1])] or sheets[:1]
+    tables = [sheet for sheet in sheets if _is_table(sheet[1])] or sheets[:1]
     last, headers = 0, [tuple(cells) for cells in tables[0][1] if _wide(cells)] if tables else []
     for place, (sheet, beginning) in enumerate(tables):
         top = next((i for i, cells in enumerate(beginning) if tuple(cells) in headers), None)
@@ -170,8 +170,8 @@ def _merged(source: Any) -> list[list[Any]]:
     rest = b""
     while piece := source.read(1 << 20):
         rest += piece
-        for one in _MERGE.finditer(rest):
-            column, top, bottom = _column(one[1].decode()), int(one[2]), int(one[3])
+        for match in _MERGE.finditer(rest):
+            column, top, bottom = _column(match[1].decode()), int(match[2]), int(match[3])
             if bottom > top and len(ranges) < MAX_MERGED:
                 ranges.append([column, top, bottom, ""])
         rest = rest[-200:]
@@ -192,10 +192,10 @@ def _fill(merged: list[list[Any]], row: int, values: list[Any]) -> None:
     """Give a row's values what stands in the merged cells that it is part of."""
     if not any(values):
         return
-    for one in merged:
-        column, top, bottom, held = one
+    for area in merged:
+        column, top, bottom, held = area
         if row == top and column <= len(values):
-            one[3] = values[column - 1]
+            area[3] = values[column - 1]
         elif top < row <= bottom and held != "":
             values += [""] * (column - len(values))
             values[column - 1] = held

@@ -23,6 +23,9 @@ class Privacy(models.Model):
         _("days that decisions are kept"), null=True, blank=True, validators=DAYS
     )
     episode_days = models.PositiveIntegerField(_("days that episodes are kept"), null=True, blank=True, validators=DAYS)
+    archive_days = models.PositiveIntegerField(
+        _("days that archived decisions are kept"), null=True, blank=True, validators=DAYS
+    )
     holds = Holds(setting=[patterns], neither=[kinds])
 
     class Meta:

@@ -83,7 +83,7 @@ class Transport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close every connection that is not in use."""
-        for _since, connection in (one for idle in self._idle.values() for one in idle):
+        for _since, connection in (pair for idle in self._idle.values() for pair in idle):
             await connection.aclose()
         self._idle.clear()
         self._network.close()
@@ -206,15 +206,16 @@ class Client:
     @asynccontextmanager
     async def streamed(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float
-    ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
-        """The status of an answer to a POST, and its body piece by piece, all within so many seconds. Raises as `post` does."""
+    ) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
+        """The status of an answer to a POST, its headers (names in lower case), and its body piece by piece, all within so many
+        seconds. Raises as `post` does."""
         guard.check_url(url)
         try:
             async with (
                 asyncio.timeout(seconds),
                 self._client.stream("POST", url, content=body, headers=headers) as answer,
             ):
-                yield answer.status_code, answer.aiter_raw()
+                yield answer.status_code, dict(answer.headers), answer.aiter_raw()
         except TimeoutError:
             raise CallFault("timeout", f"no whole answer within {seconds:g} seconds") from None
         except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeEncodeError):
@@ -231,10 +232,10 @@ async def _read(answer: httpx.Response, most_bytes: int) -> bytes:
     """The body of an answer. Raises CallFault where it is larger than `most_bytes`."""
     if int(answer.headers.get("content-length", 0)) > most_bytes:
         raise _too_large(most_bytes)
-    pieces, left = [], most_bytes
+    pieces, remaining = [], most_bytes
     async for piece in answer.aiter_raw():
-        left -= len(piece)
-        if left < 0:
+        remaining -= len(piece)
+        if remaining < 0:
             raise _too_large(most_bytes)
         pieces.append(piece)
     return b"".join(pieces)

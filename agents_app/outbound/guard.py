@@ -50,11 +50,11 @@ class Refused(ValueError):
 # --- Addresses ----------------------------------------------------------------------------------------------------
 
 
-def check_url(url: str, *, plain: bool = False, own: Server | None = None) -> SplitResult:
-    """The parts of an address that may be called, before its name is resolved. `plain`: http will do. `own`: a server that may be
+def check_url(url: str, *, plain: bool = False, own_server: Server | None = None) -> SplitResult:
+    """The parts of an address that may be called, before its name is resolved. `plain`: http will do. `own_server`: one that may be
     called as if it were listed. Raises Refused."""
     parts = _parts(url)
-    if parts.scheme == "http" and not plain and not listed(parts.hostname or "", port_of(parts), own):
+    if parts.scheme == "http" and not plain and not listed(parts.hostname or "", port_of(parts), own_server):
         raise Refused(
             _("The address must begin with https://. Plain http is for hosts that the setting INTERNAL_HOSTS names.")
         )
@@ -83,16 +83,16 @@ def port_of(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def check(url: str, *, plain: bool = False, seconds: float = SECONDS, own: Server | None = None) -> None:
+def check(url: str, *, plain: bool = False, seconds: float = SECONDS, own_server: Server | None = None) -> None:
     """Whether an address may be called today, its name resolved. Raises Refused, and OSError where nobody has that name."""
-    parts = check_url(url, plain=plain, own=own)
-    addresses(parts.hostname or "", port_of(parts), seconds, own)
+    parts = check_url(url, plain=plain, own_server=own_server)
+    addresses(parts.hostname or "", port_of(parts), seconds, own_server)
 
 
-def listed(host: str, port: int, own: Server | None = None) -> bool:
-    """Whether who runs the site has named this host in the settings, by name, number or network, or it is `own`."""
+def listed(host: str, port: int, own_server: Server | None = None) -> bool:
+    """Whether who runs the site has named this host in the settings, by name, number or network, or it is `own_server`."""
     host = host.lower().rstrip(".")
-    if own == (host, port):
+    if own_server == (host, port):
         return True
     named = urlsplit(settings.LLM_BASE_URL)
     if (host, port) == ((named.hostname or "").rstrip("."), port_of(named)):
@@ -111,10 +111,10 @@ def _in_networks(ip: IPAddress, names: Iterable[str]) -> bool:
     return any("/" in name and ip in ipaddress.ip_network(name, strict=False) for name in names)
 
 
-def addresses(host: str, port: int, seconds: float = SECONDS, own: Server | None = None) -> list[str]:
+def addresses(host: str, port: int, seconds: float = SECONDS, own_server: Server | None = None) -> list[str]:
     """The addresses of a host, each checked. Raises Refused where one is not public, OSError where the name is unknown."""
     resolved = _resolved(host, port, seconds)
-    if not listed(host, port, own):
+    if not listed(host, port, own_server):
         for address in resolved:
             if not public(address) and not _in_networks(_number(address), settings.INTERNAL_HOSTS):
                 logger.warning("Not called: %s leads to %s", host, address)
@@ -181,16 +181,16 @@ class Transport(httpx.HTTPTransport):
     `seconds` are a call's in all; a request that carries the extension "until", in time.monotonic()'s seconds, may have less.
     """
 
-    def __init__(self, seconds: float = SECONDS, *, plain: bool = False, own: Server | None = None) -> None:
+    def __init__(self, seconds: float = SECONDS, *, plain: bool = False, own_server: Server | None = None) -> None:
         super().__init__(verify=tls_context(), trust_env=False)
-        self._seconds, self._plain, self._own, self._clock = seconds, plain, own, _Clock()
+        self._seconds, self._plain, self._own_server, self._clock = seconds, plain, own_server, _Clock()
         # httpx has no way of its own to hand on a network; a test sees that this one is asked.
         self._pool = httpcore.ConnectionPool(
-            ssl_context=tls_context(), network_backend=_CheckedNetwork(self._clock, own)
+            ssl_context=tls_context(), network_backend=_CheckedNetwork(self._clock, own_server)
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        check_url(str(request.url), plain=self._plain, own=self._own)
+        check_url(str(request.url), plain=self._plain, own_server=self._own_server)
         until = time.monotonic() + self._seconds
         self._clock.until = min(until, request.extensions.get("until", until))
         return super().handle_request(request)
@@ -203,15 +203,15 @@ class _Clock:
         self.until = 0.0
 
     def left(self, timeout: float | None, late: type[httpcore.TimeoutException]) -> float:
-        left = self.until - time.monotonic()
-        if left <= 0:
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
             raise late("the time for the whole call is over")
-        return left if timeout is None else min(left, timeout)
+        return seconds if timeout is None else min(seconds, timeout)
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):
-    def __init__(self, clock: _Clock, own: Server | None = None) -> None:
-        self._clock, self._own, self._network = clock, own, httpcore.SyncBackend()
+    def __init__(self, clock: _Clock, own_server: Server | None = None) -> None:
+        self._clock, self._own_server, self._network = clock, own_server, httpcore.SyncBackend()
 
     def connect_tcp(
         self,
@@ -222,16 +222,16 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         try:
-            candidates = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout), self._own)
+            candidates = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout), self._own_server)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(str(error)) from None
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from None
         failed: httpcore.ConnectError | None = None
         for address in candidates:
-            left = self._clock.left(timeout, httpcore.ConnectTimeout)
+            seconds = self._clock.left(timeout, httpcore.ConnectTimeout)
             try:
-                stream = self._network.connect_tcp(address, port, left, local_address, socket_options)
+                stream = self._network.connect_tcp(address, port, seconds, local_address, socket_options)
             except httpcore.ConnectError as error:
                 failed = error
             else:
@@ -255,8 +255,8 @@ class _TimedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = self._clock.left(timeout, httpcore.ConnectTimeout)
-        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._clock)
+        seconds = self._clock.left(timeout, httpcore.ConnectTimeout)
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, seconds), self._clock)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)

@@ -140,9 +140,9 @@ def _where(document: dict[str, Any], what: str, attribute: str, condition: str, 
         if what == "remove":
             return
         # Entra says so of an address that was not there yet.
-        made: dict[str, Any] = {tree[1].rsplit(".", 1)[-1]: tree[2]} if tree[0] == "eq" else {}
-        held.append(made)
-        items = [made]
+        added: dict[str, Any] = {tree[1].rsplit(".", 1)[-1]: tree[2]} if tree[0] == "eq" else {}
+        held.append(added)
+        items = [added]
     for item in items:
         if sub is not None:
             _set(item, what, sub, value)

@@ -104,8 +104,8 @@ class ScimView(APIView):
         query = self.request.query_params.dict() if parameters is None else parameters
         wanted, left_out = _names(query.get("attributes")), _names(query.get("excludedAttributes"))
         if wanted:
-            kept = {"id", "schemas", *wanted}
-            return {key: _sub(value, key, wanted) for key, value in resource.items() if _top(key, kept)}
+            names = {"id", "schemas", *wanted}
+            return {key: _sub(value, key, wanted) for key, value in resource.items() if _top(key, names)}
         return {
             key: value for key, value in resource.items() if key in ("id", "schemas") or key.lower() not in left_out
         }
@@ -280,7 +280,7 @@ class DescriptionsView(ScimView):
                 raise ScimError(403, "Descriptions are not filtered.")
             parameters = {"totalResults": len(every), "startIndex": 1, "itemsPerPage": len(every), "Resources": every}
             return Response({"schemas": [schemas.LIST], **parameters})
-        schema = next((one for one in every if one["id"].lower() == name.lower()), None)
+        schema = next((description for description in every if description["id"].lower() == name.lower()), None)
         if schema is None:
             raise not_found("description of that name")
         return Response(schema)

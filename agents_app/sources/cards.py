@@ -53,7 +53,7 @@ def described_by(card: Any) -> Described:
     name = described.line(card.get("name"), described.NAME)
     if not name:
         raise SourceError(_("The card has no name."))
-    skills = [one for one in card.get("skills", ())[: described.PARTS] if isinstance(one, dict)]
+    skills = [skill for skill in card.get("skills", ())[: described.PARTS] if isinstance(skill, dict)]
     parts = [described.lines(card.get("description"), described.DESCRIPTION)]
     tags: list[Any] = []
     examples: list[Any] = []
@@ -76,9 +76,11 @@ def _calling(card: Mapping[str, Any]) -> dict[str, Any]:
     """Where and how the agent is called over JSON-RPC, in the newest version that is spoken here; {} where it is not."""
     offers = card.get("supportedInterfaces")
     options: dict[str, str] = {}
-    for one in offers[: described.PARTS] if isinstance(offers, list) else ():
-        if isinstance(one, dict) and one.get("protocolBinding") == "JSONRPC":
-            options.setdefault(_version(one.get("protocolVersion")), described.line(one.get("url"), LONGEST_ADDRESS))
+    for offer in offers[: described.PARTS] if isinstance(offers, list) else ():
+        if isinstance(offer, dict) and offer.get("protocolBinding") == "JSONRPC":
+            options.setdefault(
+                _version(offer.get("protocolVersion")), described.line(offer.get("url"), LONGEST_ADDRESS)
+            )
     if card.get("preferredTransport", "JSONRPC") == "JSONRPC" and card.get("url"):
         options.setdefault(_version(card.get("protocolVersion", "0.3")), described.line(card["url"], LONGEST_ADDRESS))
     version = next((version for version in VERSIONS if options.get(version)), None)
@@ -98,16 +100,16 @@ def _version(version: Any) -> str:
 
 def checked(card: Mapping[str, Any]) -> tuple[str, str]:
     """`none`, `valid` or `unknown`, and who signed. One signature that holds is enough. Raises SourceError where each is wrong."""
-    given = card.get("signatures")
-    if not given:
+    signatures = card.get("signatures")
+    if not signatures:
         return "none", ""
-    if not isinstance(given, list):
+    if not isinstance(signatures, list):
         raise SourceError(_("The card's signatures are not a list."))
     bare = {name: value for name, value in card.items() if name != "signatures"}
     unknown = False
-    for one in given[:MOST_SIGNATURES]:
+    for signature in signatures[:MOST_SIGNATURES]:
         try:
-            signer = _signer(one, bare)
+            signer = _signer(signature, bare)
         except SourceError:
             unknown = True  # its key cannot be had today
             continue
@@ -118,14 +120,16 @@ def checked(card: Mapping[str, Any]) -> tuple[str, str]:
     raise SourceError(_("The card's signature is invalid: the card was changed after it was signed."))
 
 
-def _signer(one: Any, bare: Mapping[str, Any]) -> str:
+def _signer(signature: Any, bare: Mapping[str, Any]) -> str:
     """Who made a signature that holds, "" for one that does not. Raises SourceError where its key cannot be had."""
     import jwt  # with all of cryptography: few processes ever read a card
 
-    if not isinstance(one, dict) or not all(isinstance(one.get(name), str) for name in ("protected", "signature")):
+    if not isinstance(signature, dict) or not all(
+        isinstance(signature.get(name), str) for name in ("protected", "signature")
+    ):
         return ""
     try:
-        header = json.loads(base64.urlsafe_b64decode(one["protected"] + "=" * (-len(one["protected"]) % 4)))
+        header = json.loads(base64.urlsafe_b64decode(signature["protected"] + "=" * (-len(signature["protected"]) % 4)))
         address, kid = header["jku"], header["kid"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SourceError(_("The signature does not say where its key is.")) from None
@@ -139,7 +143,9 @@ def _signer(one: Any, bare: Mapping[str, Any]) -> str:
     for card in (bare, _without_blanks(bare)):
         payload = base64.urlsafe_b64encode(canonical(card).encode()).rstrip(b"=").decode()
         try:
-            jwt.PyJWS().decode(f"{one['protected']}.{payload}.{one['signature']}", key, algorithms=ALGORITHMS)
+            jwt.PyJWS().decode(
+                f"{signature['protected']}.{payload}.{signature['signature']}", key, algorithms=ALGORITHMS
+            )
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
         return f"{kid[:100]}, {urlsplit(address).hostname}"
@@ -155,7 +161,7 @@ def canonical(value: Any, depth: int = 0) -> str:
         names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
         return "{" + ",".join(f"{canonical(name)}:{canonical(value[name], depth + 1)}" for name in names) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(canonical(one, depth + 1) for one in value) + "]"
+        return "[" + ",".join(canonical(item, depth + 1) for item in value) + "]"
     if isinstance(value, float):
         if value.is_integer() and abs(value) < 1e21:
             return str(int(value))
@@ -173,8 +179,8 @@ def canonical(value: Any, depth: int = 0) -> str:
 def _without_blanks(value: Any) -> Any:
     """The same without empty texts, lists and objects: A2A's own library signs cards so."""
     if isinstance(value, dict):
-        kept = {name: _without_blanks(one) for name, one in value.items()}
-        return {name: one for name, one in kept.items() if one not in ("", [], {}, None)}
+        cleaned = {name: _without_blanks(item) for name, item in value.items()}
+        return {name: item for name, item in cleaned.items() if item not in ("", [], {}, None)}
     if isinstance(value, list):
-        return [one for one in map(_without_blanks, value) if one not in ("", [], {}, None)]
+        return [item for item in map(_without_blanks, value) if item not in ("", [], {}, None)]
     return value

@@ -69,7 +69,7 @@ def look_at_each(pool: Pool, address: str, *, secret: str | None = None, actor: 
     except guard.Refused as error:
         raise SourceError(str(error)) from None
     _server, _instructions, listed = tools.listed(address, (secret or "").strip())
-    made = []
+    sources = []
     with transaction.atomic():
         for tool in tools.called(listed):
             name = f"{address}#{tool['name']}"[:LONGEST]
@@ -77,13 +77,17 @@ def look_at_each(pool: Pool, address: str, *, secret: str | None = None, actor: 
             source = source or AgentSource(pool=pool, address=name, kind=AgentSource.Kind.TOOLS)
             if secret is not None:
                 source.secret = sealing.seal(secret.strip())
-            described_tool = next(one for one in listed if isinstance(one, dict) and one.get("name") == tool["name"])
+            described_tool = next(
+                listed_tool
+                for listed_tool in listed
+                if isinstance(listed_tool, dict) and listed_tool.get("name") == tool["name"]
+            )
             _keep(source, tools.read_one(described_tool, address), "")
-            made.append(source)
-        audit.record("source.added", actor=actor, target=address, pool=pool, detail={"tools": len(made)})
-    if not made:
+            sources.append(source)
+        audit.record("source.added", actor=actor, target=address, pool=pool, detail={"tools": len(sources)})
+    if not sources:
         raise SourceError(_("The server has no tools."))
-    return made
+    return sources
 
 
 def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]:
@@ -93,16 +97,16 @@ def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]
     except Unreadable as error:
         raise SourceError(str(error)) from None
     descriptions = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
-    made = []
+    sources = []
     with transaction.atomic():
         for description in descriptions:
             address = f"file:{description.name}"
             source = AgentSource.objects.filter(pool=pool, address=address).first()
             source = source or AgentSource(pool=pool, address=address, kind=AgentSource.Kind.CARD)
             _keep(source, description, "")
-            made.append(source)
-        audit.record("source.file", actor=actor, target=pool.slug, pool=pool, detail={"cards": len(made)})
-    return made
+            sources.append(source)
+        audit.record("source.file", actor=actor, target=pool.slug, pool=pool, detail={"cards": len(sources)})
+    return sources
 
 
 def look_all() -> int:
@@ -130,10 +134,10 @@ def _keep(source: AgentSource, described: Described | None, problem: str) -> boo
     """Write down what a look brought; whether something new is offered."""
     source.checked_at, source.problem = timezone.now(), problem[:300]
     if described is not None:
-        kept = described.as_json()
-        source.signature, source.signer = kept.pop("signature"), kept.pop("signer")
-        source.calling = kept.pop("calling")
-        source.offered = None if kept == source.taken else kept
+        content = described.as_json()
+        source.signature, source.signer = content.pop("signature"), content.pop("signer")
+        source.calling = content.pop("calling")
+        source.offered = None if content == source.taken else content
     source.save()
     return described is not None and source.offered is not None
 

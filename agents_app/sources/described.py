@@ -40,8 +40,8 @@ class Described:
 
     def as_json(self) -> dict[str, Any]:
         """What is kept of it."""
-        kept = asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+        fields_ = asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields_.items()}
 
 
 def line(value: Any, max_length: int) -> str:
@@ -51,8 +51,8 @@ def line(value: Any, max_length: int) -> str:
 
 def lines(value: Any, max_length: int) -> str:
     """The same with its line breaks."""
-    kept = (" ".join(line.split()) for line in _plain(value).splitlines())
-    return "\n".join(one for one in kept if one)[:max_length].strip()
+    lines_ = (" ".join(line.split()) for line in _plain(value).splitlines())
+    return "\n".join(line_ for line_ in lines_ if line_)[:max_length].strip()
 
 
 def distinct(values: Iterable[Any], limit: int, length: int) -> tuple[str, ...]:
@@ -64,11 +64,13 @@ def distinct(values: Iterable[Any], limit: int, length: int) -> tuple[str, ...]:
 def _plain(value: Any) -> str:
     if not isinstance(value, str):
         return ""
-    kept = value[: 4 * DESCRIPTION]
+    beginning = value[: 4 * DESCRIPTION]
     return "".join(
-        one
-        for one in kept
-        if one in "\n\t" or one in _JOINERS or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Co", "Cn")
+        character
+        for character in beginning
+        if character in "\n\t"
+        or character in _JOINERS
+        or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn")
     )
 
 

@@ -23,7 +23,11 @@ def at(address: str, secret: str = "") -> Described:
     server, instructions, tools = listed(address, secret)
     if tool:
         return read_one(
-            next((one for one in tools if isinstance(one, dict) and one.get("name") == tool), None), address
+            next(
+                (candidate for candidate in tools if isinstance(candidate, dict) and candidate.get("name") == tool),
+                None,
+            ),
+            address,
         )
     return read(server, instructions, tools, address)
 
@@ -52,9 +56,9 @@ def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[An
 
 def called(tools: list[Any]) -> list[dict[str, Any]]:
     """The tools as a call needs them: name, description and the schema of the arguments."""
-    kept = ("name", "description", "inputSchema")
-    described = [{name: tool[name] for name in kept if name in tool} for tool in tools if isinstance(tool, dict)]
-    return [one for one in described if isinstance(one.get("name"), str)]
+    names = ("name", "description", "inputSchema")
+    described = [{name: tool[name] for name in names if name in tool} for tool in tools if isinstance(tool, dict)]
+    return [tool for tool in described if isinstance(tool.get("name"), str)]
 
 
 def read_one(tool: Any, address: str) -> Described:
@@ -70,7 +74,7 @@ def read_one(tool: Any, address: str) -> Described:
 
 def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: str) -> Described:
     """What a server says of itself, as an agent. Raises SourceError where it has no tool."""
-    named = [one for one in tools if isinstance(one, dict) and described.line(one.get("name"), described.KEYWORD)]
+    named = [tool for tool in tools if isinstance(tool, dict) and described.line(tool.get("name"), described.KEYWORD)]
     if not named:
         raise SourceError(_("The server has no tools."))
     name = described.line(server.get("title") or server.get("name"), described.NAME)
@@ -136,7 +140,7 @@ def _message(raw: bytes, media: str, number: int) -> dict[str, Any]:
     if media.startswith("text/event-stream"):
         events = raw.replace(b"\r\n", b"\n").split(b"\n\n")
         pieces = [
-            b"\n".join(one[5:].strip() for one in event.split(b"\n") if one.startswith(b"data:")) for event in events
+            b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")) for event in events
         ]
     else:
         pieces = [raw]

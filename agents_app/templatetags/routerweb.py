@@ -8,6 +8,7 @@
 """
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -99,6 +100,12 @@ def milliseconds(microseconds: float | None) -> str:
     value = microseconds / 1000
     digits = 2 if value < 1 else 1 if value < 10 else 0
     return formats.number_format(value, digits, force_grouping=True)
+
+
+@register.filter
+def visible(text: str) -> str:
+    """The text, or "" where nothing of it would be seen, as of spaces of no width: the name of a link has to be seen."""
+    return text if any(unicodedata.category(character)[0] not in "CZ" for character in text) else ""
 
 
 @register.filter

@@ -131,7 +131,7 @@ def readings(text: str) -> Iterator[Callable[[str], str]]:
 
 def unescaped(text: str) -> str:
     """A text without JSON's escapes; what is no whole escape stays as it is."""
-    plain = _ESCAPE.sub(lambda one: chr(int(one[1], 16)) if one[1] else _CONTROL.get(one[2], one[2]), text)
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _CONTROL.get(match[2], match[2]), text)
     return _SURROGATES.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), plain)
 
 
@@ -189,10 +189,10 @@ class Phrase(Matcher):
         return seen or within_a_word or len(end) >= CUT_SHORT
 
     def without(self, text: str) -> str:
-        left = self._spelt.sub(CUT, text) if self.long and not self.is_all_of(text) else ""
-        if self.stands_in(left):
-            left = self._without_end(left)
-        return "" if self.stands_in(left) else left
+        remainder = self._spelt.sub(CUT, text) if self.long and not self.is_all_of(text) else ""
+        if self.stands_in(remainder):
+            remainder = self._without_end(remainder)
+        return "" if self.stands_in(remainder) else remainder
 
     def _without_end(self, text: str) -> str:
         """A text without the copy that was cut short at its end."""
@@ -292,8 +292,8 @@ class Terms(Matcher):
         return not text.isascii() and bool(self.pattern.search(plain(text)))
 
     def without(self, text: str) -> str:
-        left = self.pattern.sub(CUT, text)
-        return self.pattern.sub(CUT, plain(left)) if self.stands_in(left) else left
+        remainder = self.pattern.sub(CUT, text)
+        return self.pattern.sub(CUT, plain(remainder)) if self.stands_in(remainder) else remainder
 
     def is_value(self, value: float) -> bool:
         return str(value) in self.terms

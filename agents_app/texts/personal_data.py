@@ -207,6 +207,9 @@ def rows(places: Sequence[Place], terms: Terms) -> Iterator[dict[str, Any]]:
         rule = by_model.get(place.model)
         whole = rule is not None and (place.fate in WHOLE_ROWS or bool(rule.beside))
         for keys in columns.chunks(place.keys):
+            if rule is not None and rule.inside is not None:
+                yield from (_exported(place.model, key, row) for key, row in rule.inside(keys, terms))
+                continue
             for key, row in _stored(place.model, "pk", keys):
                 shown = row if whole else {name: value for name, value in row.items() if terms.found_in(value)}
                 yield _exported(place.model, key, shown)

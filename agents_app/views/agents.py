@@ -25,6 +25,8 @@ from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
 PAGE = 50
+#: So many agents are named in a message.
+SHOWN_NAMES = 12
 
 
 def _get_agent(slug: str, number: int) -> Agent:
@@ -55,18 +57,22 @@ def pool_new(request: HttpRequest) -> HttpResponse:
         else:
             # The next step; where no part of the product takes files, home, which says what is missing.
             importing = address("import", pool)
-            message = (
-                _("The pool “%(name)s” is ready. Now import queries.")
-                if pool.agents.count() > 1
-                else _(
-                    "The pool “%(name)s” is ready. Now import its agents, or traces of conversations that name them."
-                )
-            )
-            messages.success(request, message % {"name": pool.name})
+            messages.success(request, _welcome(pool))
             answer = redirect(importing or "home")
             remember_pool(request, answer, pool.slug)
             return answer
     return page(request, "agents_app/pool_new.html", {"form": form}, title=_("New pool"))
+
+
+def _welcome(pool: Pool) -> str:
+    """That a new pool is there, with the names that were read from whatever was given, and the next step."""
+    names = list(pool.agents.order_by("number").values_list("name", flat=True))
+    if len(names) < 2:
+        message = _("The pool “%(name)s” is ready. Now import its agents, or traces of conversations that name them.")
+        return message % {"name": pool.name}
+    shown = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+    message = _("The pool “%(name)s” is ready with %(n)d agents: %(agents)s. Now import queries.")
+    return message % {"name": pool.name, "n": len(names), "agents": shown}
 
 
 def _make_pool(request: HttpRequest, values: dict[str, Any]) -> Pool:
@@ -246,7 +252,7 @@ def agent_merge(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "agent": agent,
         "others": others,
         "problem": problem,
-        "effects": effects.of_retiring(agent),
+        "effects": effects.of_merging(agent),
     }
     title = _("Merge %(name)s into another agent") % {"name": agent.name}
     return page(request, "agents_app/agent_merge.html", context, title=title, crumbs=_crumbs(agent.pool))

@@ -115,8 +115,8 @@ def _without(rules: Rules, do: str) -> Rules | None:
     kind, _dash, number = do.removeprefix("remove-").partition("-")
     if kind not in ("requires", "excludes", "groups") or not number.isdecimal():
         return None
-    kept: Any = tuple(rule for place, rule in enumerate(getattr(rules, kind)) if place != int(number))
-    changes: dict[str, Any] = {kind: kept}
+    remaining: Any = tuple(rule for place, rule in enumerate(getattr(rules, kind)) if place != int(number))
+    changes: dict[str, Any] = {kind: remaining}
     return replace(rules, **changes)
 
 

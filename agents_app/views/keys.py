@@ -176,6 +176,7 @@ def _told(request: HttpRequest, secret: str, pool: Pool) -> dict[str, Any]:
     return {
         "secret": secret,
         "endpoint": request.build_absolute_uri("/api/route/"),
+        "traces_endpoint": request.build_absolute_uri(f"/v1/traces?pool={pool.slug}"),
         "body": f'{{"query": "…", "pool": "{pool.slug}"}}',
     }
 

@@ -50,9 +50,9 @@ class LlmForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        own = llm.server_of(cleaned.get("base_url", "")) if cleaned.get("own_network") else None
+        server = llm.server_of(cleaned.get("base_url", "")) if cleaned.get("own_network") else None
         try:
-            guard.check_url(cleaned.get("base_url", ""), own=own)
+            guard.check_url(cleaned.get("base_url", ""), own_server=server)
         except guard.Refused as refused:
             if "base_url" not in self.errors:
                 plain = cleaned.get("base_url", "").lower().startswith("http://") and not cleaned.get("own_network")
@@ -67,11 +67,11 @@ class LlmForm(forms.ModelForm):
         values = self.cleaned_data
         address = values["base_url"].rstrip("/")
         # A key is for the server that it was entered for: it goes to no other because somebody changed the address.
-        kept = self._before.key if address == self._before.base_url else ""
+        stored_key = self._before.key if address == self._before.base_url else ""
         return llm.Connection(
             address,
             values["model"],
-            values["key"] or kept,
+            values["key"] or stored_key,
             values["own_network"],
             values["price_in"] or 0.0,
             values["price_out"] or 0.0,
@@ -86,7 +86,7 @@ def llm_page(request: HttpRequest) -> HttpResponse:
     """Show the connection; test and save it, or save it untested with `anyway`. `?preset=` fills in a well-known server; `?pool=`
     names the pool whose pre-labeling comes next."""
     before = llm.connection()
-    preset = next((one for one in llm.PRESETS if one.name == request.GET.get("preset")), None)
+    preset = next((preset_ for preset_ in llm.PRESETS if preset_.name == request.GET.get("preset")), None)
     initial = {
         "base_url": preset.base_url if preset else before.base_url,
         "own_network": preset.own_network if preset else before.own_network,

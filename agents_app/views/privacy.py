@@ -45,6 +45,9 @@ class PrivacyForm(forms.Form):
     episode_days = forms.IntegerField(
         label=gettext_lazy("Days that episodes are kept"), required=False, min_value=1, max_value=3_650
     )
+    archive_days = forms.IntegerField(
+        label=gettext_lazy("Days that archived decisions are kept"), required=False, min_value=1, max_value=3_650
+    )
     sample = forms.CharField(
         label=gettext_lazy("A text to try it on"),
         required=False,
@@ -83,6 +86,7 @@ def pool_privacy(request: HttpRequest, slug: str) -> HttpResponse:
             "patterns": written,
             "decision_days": now.decision_days,
             "episode_days": now.episode_days,
+            "archive_days": now.archive_days,
         },
     )
     tried = None
@@ -100,6 +104,8 @@ def pool_privacy(request: HttpRequest, slug: str) -> HttpResponse:
         "tried": tried,
         "decision_days": settings.DECISION_DAYS,
         "episode_days": settings.EPISODE_DAYS,
+        "archive": bool(settings.DECISION_ARCHIVE),
+        "archive_days": settings.ARCHIVE_DAYS,
         "for_all": Role.OPS in roles_of(request.user),
     }
     return draw(request, "agents_app/privacy.html", "settings_privacy", context, title=_("Privacy"), pool=pool)

@@ -81,9 +81,12 @@ class CodeForm(AuthenticateForm):
     def save(self) -> None:
         super().save()
         if self.authenticator.type == Authenticator.Type.RECOVERY_CODES:
-            left = second_factor.codes_left(self.user)
+            codes_left = second_factor.codes_left(self.user)
             audit.record(
-                "person.recovery_code_used", actor=self.user, target=self.user.get_username(), detail={"left": left}
+                "person.recovery_code_used",
+                actor=self.user,
+                target=self.user.get_username(),
+                detail={"left": codes_left},
             )
 
 
@@ -162,7 +165,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
     user = person(request)
     if second_factor.has_one(user):
         return redirect("account")
-    asked = second_factor.is_missing(request)
+    required = second_factor.is_missing(request)
     form = SetUpForm(request, request.POST or None)
     sealed = request.POST.get(OFFERED, "")
     if request.method == "POST" and form.is_valid():
@@ -183,9 +186,9 @@ def set_up(request: HttpRequest) -> HttpResponse:
         secret = generate_totp_secret()
         sealed = sealing.seal(secret)
     context = {
-        "form": form, "qr": _qr_code(user, secret), "secret": _in_fours(secret), "asked": asked, "offered": sealed,
+        "form": form, "qr": _qr_code(user, secret), "secret": _in_fours(secret), "asked": required, "offered": sealed,
     }  # fmt: skip
-    return _draw(request, "agents_app/second_factor.html", context, _("Set up a second factor"), alone=asked)
+    return _draw(request, "agents_app/second_factor.html", context, _("Set up a second factor"), alone=required)
 
 
 def _qr_code(user: User, secret: str) -> SafeString:

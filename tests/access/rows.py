@@ -200,6 +200,7 @@ PAGES: dict[str, Row] = {
     P + "cases/<int:case_id>/remove/": Row(STAFF, "POST"),
     P + "playground/": Row(OPS, "GET POST"),
     P + "decisions/": Row(OPS),
+    P + "decisions/archive/": Row(OPS),
     P + "decisions/<uuid:decision_id>/": Row(OPS),
     P + "decisions/<uuid:decision_id>/label/": Row(OPS, "POST"),
     P + "decisions/live/": Row(OPS, "GET POST", {"do": "shadow", "model": "1"}),

@@ -155,11 +155,15 @@ def _labels(world: World, pool: Pool, users: dict[str, User]) -> Query:
         )
         queries.append(Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group))
     for query in queries[:4]:
-        labels.record(query, source="import", required=[1], asked=[0, 1, 2])
+        labels.record(labels.NewLabel(query.pk, source="import", required=[1], asked=[0, 1, 2]))
     queue.fill(pool)
     for role, required in (("reviewer", [0]), ("admin", [1])):
-        labels.record(queries[5], source="human", author=users[role], required=required, asked=[0, 1, 2])
-        labels.record(queries[6], source="human", author=users[role], required=required, asked=[0, 1, 2])
+        labels.record(
+            labels.NewLabel(queries[5].pk, source="human", author=users[role], required=required, asked=[0, 1, 2])
+        )
+        labels.record(
+            labels.NewLabel(queries[6].pk, source="human", author=users[role], required=required, asked=[0, 1, 2])
+        )
     adjudicated = adjudication.decide(
         pool,
         queries[6],

@@ -14,6 +14,7 @@ from unfold.admin import ModelAdmin
 
 from agents_app import keys, pools
 from agents_app.models import Agent, ApiKey, AuditEntry, BackgroundJob, Pool
+from tests.clients import signed_in
 
 LISTS = (
     "agents_app/pool",
@@ -100,8 +101,7 @@ def test_who_may_open_which_list(client_of: Callable[[str], Client], pool: Pool)
 
 
 def test_history_and_agents_cannot_be_deleted_or_rewritten(client_of: Callable[[str], Client], pool: Pool) -> None:
-    root = Client()
-    root.force_login(User.objects.create_superuser("root@example.com"))
+    root = signed_in(User.objects.create_superuser("root@example.com"))
     entry, agent = AuditEntry.objects.first(), pool.agents.get(number=0)
     key, _secret = keys.create_key("Shop", [pool], ["route"])
     assert entry is not None
@@ -214,8 +214,7 @@ def test_an_admin_cannot_become_a_superuser_here(admin: Client, person: Callable
 
 
 def test_the_role_groups_stay(admin: Client) -> None:
-    root = Client()
-    root.force_login(User.objects.create_superuser("root@example.com"))
+    root = signed_in(User.objects.create_superuser("root@example.com"))
     extra = Group.objects.create(name="Auditors")
     picked = {"action": "delete_selected", "post": "yes"}
     root.post("/admin/auth/group/", {**picked, "_selected_action": [Group.objects.get(name="ops").pk, extra.pk]})

@@ -88,9 +88,13 @@ def test_what_an_answer_means(address: str, path: str, ok: bool, said: str) -> N
 def test_no_answer_in_time_is_a_failure(address: str, settings) -> None:
     settings.HEALTH_TIMEOUT = 0.2
     assert health.probe(address + "/slow") == (False, "no answer within 0.2 seconds")
-    # A server that keeps sending without ever ending is given up on, and does not hold up the others.
+
+
+@pytest.mark.at_length
+def test_who_never_ends_an_answer_does_not_hold_up_the_others(address: str, settings) -> None:
+    settings.HEALTH_TIMEOUT = 5.0  # in which the other one answers on a busy machine too
     assert health.look([address + "/drip", address + "/200"]) == [
-        (False, "no answer within 0.2 seconds"),
+        (False, "no answer within 5 seconds"),
         (True, "HTTP 200"),
     ]
 

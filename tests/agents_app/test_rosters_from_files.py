@@ -59,6 +59,20 @@ FILES: dict[str, tuple[bytes, tuple[str, ...], str]] = {
         ("Pharmacy", "Lab results"),
         "refills",
     ),
+    "town.csv": (
+        "Town hall;;;\r\nAs of 3 November;;;\r\n;;;\r\nLfd. Nr.;Fachbereich;Zuständig für;Kosten (€)\r\n"
+        "P-01;Parking;fines, refills;0,02 €\r\nP-02;Permits;building;\r\nP-03;Waste;bins;\r\n;;;\r\nSource: main office;;;\r\n".encode(
+            "cp1252"
+        ),
+        ("Parking", "Permits", "Waste"),
+        "refills",
+    ),
+    "odd.xlsx": (
+        book(("Town hall",), (), ("#", "Desk", "Sorts of matters"), (1, "Parking", "refills"), (2, "Permits", "")),
+        ("Parking", "Permits"),
+        "refills",
+    ),
+    "codes.csv": (b"P-01;Parking;refills\nP-02;Permits;building\n", ("Parking", "Permits"), "refills"),
     "unnamed.csv": (b"Pharmacy;refills\nLab results;blood\n", ("Pharmacy", "Lab results"), "refills"),
     "card.json": (json.dumps(CARD, indent=2).encode(), ("Pharmacy",), "Orders a refill"),
     "cards.json": (json.dumps([CARD, {**CARD, "name": "Labs"}]).encode(), ("Pharmacy", "Labs"), "refill"),
@@ -100,6 +114,17 @@ def test_a_file_of_agents_is_read_as_its_team_means_it(db: None, name: str) -> N
     assert word in agents[0].description
 
 
+def test_codes_in_a_column_of_ids_become_keys(db: None) -> None:
+    made = pools.create_pool("Town")
+    table = b"ID;Name;Description;Cost\nP 01;Parking;fines;0,02 EUR\n7;Permits;building;\n"
+    rosters.add_several(made, *rosters.read_upload(upload("a.csv", table)), actor=None)
+    agents = made.agents.order_by("number")
+    assert [(agent.key, agent.name, agent.cost) for agent in agents] == [
+        ("p-01", "Parking", 0.02),
+        ("permits", "Permits", 0.0),
+    ]
+
+
 @pytest.mark.at_length
 def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
     for number, text in enumerate((rows(";"), rows("\t"), json.dumps(CARD), json.dumps(CARD, indent=2))):
@@ -114,6 +139,7 @@ def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
         (b'{"version": "1.0", "servers": [1]}', "describes no agent"),
         (b'{"openapi": "3.1.0", "paths": {}}', "no title"),
         (b"Team;What they do\n;nothing\n", "Line 2 names no agent"),
+        (b"Our teams;\n\nTeam;Cost\nLabs;1\nPharmacy;cheap\n", r"^Line 5: cost: must be a number \(cheap\)"),
         (b'{"tools": []}', "no tool"),
         (b"\x00\x01", "no text"),
     ],

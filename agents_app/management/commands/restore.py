@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agents_app import audit, backups
 from agents_app.audit import Actor
 from agents_app.management.progress import Progress
+from routerweb import hooks
 
 
 class Command(BaseCommand):
@@ -33,4 +34,6 @@ class Command(BaseCommand):
         except backups.BackupError as error:
             raise CommandError(str(error)) from None
         audit.record("site.restored", actor=Actor("restore"), target=options["file"].name, detail={"rows": rows})
+        for line in [line for lines in hooks.backup_restored() for line in lines]:
+            self.stdout.write(line)
         self.stdout.write(f"{rows:,} rows restored. Start web and workers; everybody signs in again.")

@@ -17,6 +17,7 @@ from agents_app.accounts import mail as agents_mail
 from agents_app.accounts import people
 from agents_app.accounts.people import PeopleError
 from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -41,8 +42,8 @@ def test_an_invited_person_sets_a_password_once_and_signs_in(person: Callable[[s
     done = browser.post(urlparse(invitation.link).path, new)
     assert done.status_code == 302
     assert not browser.get(urlparse(invitation.link).path, follow=True).context["validlink"]
-    signed_in = browser.post("/login/", {"login": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"})
-    assert (signed_in.status_code, signed_in["Location"]) == (302, "/audit/")
+    answer = browser.post("/login/", {"login": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/audit/")
 
 
 @pytest.mark.parametrize(
@@ -183,8 +184,7 @@ def test_an_admin_changes_nothing_of_a_superuser(person: Callable[[str], User], 
     if action == "activate":
         person("admin")
         User.objects.filter(pk=root.pk).update(is_active=False)
-    browser = Client()
-    browser.force_login(person("admin"))
+    browser = signed_in(person("admin"))
     answer = browser.post(f"/people/{root.pk}/{action}/", {"role": "labeler"}, follow=True)
     assert "root@example.com is a superuser" in answer.content.decode()
     assert "/password/set/" not in answer.content.decode()

@@ -40,7 +40,7 @@ def lea(pool: Pool, person: Callable[[str], User], client_of: Callable[[str], Cl
     _dataset, places = send(pool, [NewQuery("where is my parcel")], actor=user)
     query_id = places[0].pk
     query = Label._meta.get_field("query").related_model.objects.get(pk=query_id)
-    labels.record(query, source="human", author=user, required=[1], asked=[0, 1, 2])
+    labels.record(labels.NewLabel(query.pk, source="human", author=user, required=[1], asked=[0, 1, 2]))
     ScimPerson.objects.create(user=user, external_id="ext-7", attributes={"emails": [{"value": NAME}]})
     keys.create_key("shop", [pool], ["route", "label"], created_by=user, labels_as=user)
     audit.record("person.role", actor=None, target=NAME, detail={"who": f"{NAME} and others", "by": [NAME]})
@@ -77,6 +77,7 @@ def test_who_they_are_goes_and_what_they_said_stays(
 ) -> None:
     theirs, admin = client_of("labeler"), client_of("admin")
     page = admin.get(f"/people/{lea.pk}/data/").content.decode()
+    assert '<th scope="row">Labels: author</th><td><code>datasets_app.label.author</code></td>' in page
     assert "datasets_app.label.author" in page
     admin.post(f"/people/{lea.pk}/data/")  # without saying that one is sure
     assert User.objects.get(pk=lea.pk).username == NAME
@@ -90,7 +91,7 @@ def test_who_they_are_goes_and_what_they_said_stays(
     assert Label.objects.get().author == user
     assert theirs.get("/account/").status_code == 302
     assert not ScimPerson.objects.exists()
-    left = {name: count for name, count in personal.counts(user) if not name.startswith("agents_app.")}
+    left = {name: count for _words, name, count in personal.counts(user) if not name.startswith("agents_app.")}
     assert set(left) == {"account", "datasets_app.label.author"}
     for entry in AuditEntry.objects.all():
         assert NAME not in f"{entry.actor_name} {entry.target} {json.dumps(entry.detail)}"

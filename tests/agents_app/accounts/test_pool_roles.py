@@ -12,6 +12,7 @@ from agents_app.access import Role, roles_anywhere, roles_of
 from agents_app.accounts import people
 from agents_app.accounts.people import PeopleError
 from agents_app.models import ApiKey, AuditEntry, Pool
+from tests.clients import signed_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -32,9 +33,7 @@ def ben(pool: Pool) -> User:
 
 @pytest.fixture
 def browser(ben: User) -> Client:
-    client = Client()
-    client.force_login(ben)
-    return client
+    return signed_in(ben)
 
 
 def again(user: User) -> User:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from agents_app.accounts import people, sessions
 from agents_app.models import AuditEntry
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Version/17.5 Mobile/15E148 Safari/604.1"
@@ -83,8 +84,7 @@ def test_all_others_are_ended_those_without_a_row_too(person: Callable[[str], Us
 
 
 def test_a_session_of_before_gets_a_row_when_it_is_used(person: Callable[[str], User]) -> None:
-    old = Client(headers={"user-agent": PHONE})
-    old.force_login(person("ops"))
+    old = signed_in(person("ops"), headers={"user-agent": PHONE})
     old.get("/glossary/")
     assert UserSession.objects.get().user == person("ops")
 

@@ -203,9 +203,9 @@ def test_what_a_server_says_that_nobody_listed_is_not_told(
     receiver: Any,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(guard, "listed", lambda host, port, own=None: False)
+    monkeypatch.setattr(guard, "listed", lambda host, port, own_server=None: False)
     monkeypatch.setattr(guard, "public", lambda address: True)
-    monkeypatch.setattr(guard, "check_url", lambda url, plain=False, own=None: guard.urlsplit(url))
+    monkeypatch.setattr(guard, "check_url", lambda url, plain=False, own_server=None: guard.urlsplit(url))
     assert guard.post(receiver.url, b"{}", {}) == (200, "")
 
 

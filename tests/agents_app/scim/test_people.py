@@ -12,6 +12,7 @@ from agents_app.models import ApiKey, AuditEntry, ScimPerson
 from agents_app.scim import tokens
 from agents_app.scim.schemas import PATCH, USER
 from tests.agents_app.scim.conftest import Provider
+from tests.clients import signed_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 ANA: dict[str, Any] = {
@@ -55,12 +56,11 @@ def test_both_dialects_close_an_account_and_all_that_goes_with_it(provider: Prov
     made = provider.person("ana@example.com", **ANA)
     people.set_role(user(), "ops", None)
     key, _secret = keys.create_key("Shop", [pools.create_pool("Support")], ["route"], user())
-    signed_in = Client()
-    signed_in.force_login(user())
+    browser = signed_in(user())
     answer = provider.patch(f"Users/{made['id']}", operation)
     assert (answer.status_code, answer.json()["active"]) == (200, False)
     assert not user().is_active
-    assert signed_in.get("/").status_code == 302
+    assert browser.get("/").status_code == 302
     assert not ApiKey.objects.live().exists()
     assert AuditEntry.objects.filter(action="person.deactivated", actor_name="SCIM Okta").exists()
     back = provider.patch(f"Users/{made['id']}", {"op": "Replace", "path": "active", "value": "True"})

@@ -39,6 +39,15 @@ def test_a_pool_is_made_from_a_file(ops: Client) -> None:
     assert Agent.objects.get().number == 4
 
 
+def test_a_new_pool_names_the_agents_that_were_read(ops: Client) -> None:
+    names = [f"Desk {number}" for number in range(14)]
+    table = "Our desks;\n\nDesk;Duties\n" + "".join(f"{name};matters of {name}\n" for name in names)
+    upload = SimpleUploadedFile("desks.csv", table.encode())
+    page = ops.post("/pools/new/", {"name": "Town", "file": upload}, follow=True).text
+    assert "ready with 14 agents: Desk 0, Desk 1," in page
+    assert "Desk 11, …. Now import queries." in page
+
+
 @pytest.mark.parametrize(
     ("values", "field"),
     [
@@ -213,8 +222,16 @@ def test_retiring_shows_its_effect_first_and_can_be_undone(
     assert billing.state == "active"
 
 
-def test_merging_needs_another_active_agent(ops: Client, pool: Pool, billing: Agent) -> None:
+def test_merging_needs_another_active_agent(
+    ops: Client, pool: Pool, billing: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_gold = "3 gold labels require it."
+    monkeypatch.setattr("routerweb.hooks.effects_of_retiring", lambda _agent: [[of_gold]])
     path = "/p/support/agents/0/merge/"
+    page = ops.get(path).content.decode()
+    assert "gold requires the other" in page
+    assert of_gold not in page
+    assert of_gold in ops.get("/p/support/agents/0/retire/").content.decode()
     assert "Choose the active agent" in ops.post(path, {"into": "0"}).content.decode()
     assert "Choose the active agent" in ops.post(path, {"into": "999"}).content.decode()
     assert ops.post(path, {"into": "1"}).status_code == 302

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents_app import keys, pools
 from agents_app.models import ApiKey, KeyMonth, Pool, PoolRole
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -80,8 +81,7 @@ def test_a_key_of_other_pools_too_is_read_and_not_changed(pool: Pool, client_of:
     key, _secret = keys.create_key("Both", [pool, other], ["route"])
     olga = User.objects.create_user("olga", "olga@example.com", "a long enough one", is_staff=True)
     PoolRole.objects.create(user=olga, pool=pool, role="ops")
-    client = Client()
-    client.force_login(olga)
+    client = signed_in(olga)
     page = client.get(path(key))
     assert page.status_code == 200
     assert "Make a new secret" not in page.text

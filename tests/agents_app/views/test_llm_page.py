@@ -10,6 +10,7 @@ from django.urls import reverse
 from agents_app import llm, sealing
 from agents_app.models import AuditEntry, LlmConnection, Pool
 from agents_app.outbound import guard
+from tests.clients import signed_in
 from tests.llm_server import Server
 
 pytestmark = pytest.mark.django_db
@@ -18,9 +19,7 @@ PAGE = "/settings/llm/"
 
 @pytest.fixture
 def admin(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root"))
-    return client
+    return signed_in(User.objects.create_superuser("root"))
 
 
 @pytest.fixture
@@ -36,8 +35,7 @@ def fields(server: Server, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("role", ["labeler", "reviewer", "ops"])
 def test_only_admins_open_it(role: str, person: Callable[..., User]) -> None:
-    client = Client()
-    client.force_login(person(role))
+    client = signed_in(person(role))
     assert client.get(PAGE).status_code == 403
     assert client.post(PAGE, {"base_url": "https://llm.example/v1", "model": "m"}).status_code == 403
     assert not LlmConnection.objects.exists()
@@ -109,9 +107,9 @@ def test_a_server_of_the_own_network_takes_the_checkbox(settings, admin: Client,
     port = int(server.url.split(":")[2].split("/")[0])
     with pytest.raises(guard.Refused):
         guard.check(server.url)
-    guard.check(server.url, own=("127.0.0.1", port))
+    guard.check(server.url, own_server=("127.0.0.1", port))
     with pytest.raises(guard.Refused):
-        guard.check(f"http://127.0.0.1:{port + 1}/v1", own=("127.0.0.1", port))
+        guard.check(f"http://127.0.0.1:{port + 1}/v1", own_server=("127.0.0.1", port))
 
 
 def test_presets_fill_in_the_address(admin: Client) -> None:
@@ -119,7 +117,7 @@ def test_presets_fill_in_the_address(admin: Client) -> None:
     assert 'value="http://127.0.0.1:11434/v1"' in html
     assert "checked" in html
     for preset in llm.PRESETS:
-        guard.check_url(preset.base_url, own=llm.server_of(preset.base_url) if preset.own_network else None)
+        guard.check_url(preset.base_url, own_server=llm.server_of(preset.base_url) if preset.own_network else None)
 
 
 def test_without_a_row_the_settings_hold(settings, admin: Client) -> None:

@@ -81,6 +81,16 @@ def test_a_new_keys_secret_is_shown_once_with_its_curl(ops: Client, pool: Pool) 
     assert key.digest not in again
     assert key.prefix in again
     assert secret not in str(dict(ops.session))
+    assert "OTEL_EXPORTER" not in page
+
+
+def test_a_new_key_for_traces_shows_how_an_exporter_sends_them(ops: Client, pool: Pool) -> None:
+    form = {"name": "Collector", "scopes": ["traces"], "pools": [pool.pk]}
+    page = ops.post("/p/support/settings/keys/", form).content.decode()
+    secret = re.findall(r'<code id="secret">(rw_[\w-]{43})</code>', page)[0]
+    assert 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://testserver/v1/traces?pool=support"' in page
+    assert f'OTEL_EXPORTER_OTLP_TRACES_HEADERS="Authorization=Bearer%20{secret}"' in page
+    assert "curl" not in page
 
 
 @pytest.mark.parametrize(
