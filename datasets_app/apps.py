@@ -11,7 +11,8 @@ class DatasetsAppConfig(AppConfig):
         from datasets_app.labels import agent_effects, card_examples, erasure, reask
         from datasets_app.models import Query
         from datasets_app.traces import names
-        from routerweb import hooks, trigrams
+        from routerweb import hooks
+        from routerweb.database import trigrams
 
         trigrams.index(Query, "text")
         hooks.job_kinds.register(background.kinds)
@@ -22,6 +23,7 @@ class DatasetsAppConfig(AppConfig):
         hooks.agents_merged.register(tasks.recompose_after_merge)
         hooks.agent_added.register(reask.of_adding)
         hooks.agent_added.register(names.of_adding)
+        hooks.agents_merged.register(names.of_merging)
         hooks.examples_received.register(card_examples.add)
         hooks.query_erased.register(erasure.of_query)
         hooks.row_rules.register(erasure.rules)

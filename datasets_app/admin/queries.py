@@ -135,9 +135,9 @@ class QueryAdmin(HistoryAdmin):
 
     @admin.display(description=_("page"))
     def page_link(self, query: Query) -> SafeString | str:
-        own = self.page_of(query)
+        page = self.page_of(query)
         pages = (("query", _("Open its page")), ("label_item", _("Label this")), ("review_query", _("Review this")))
-        return self.links(*((words, reverse(name, args=own)) for name, words in pages))
+        return self.links(*((words, reverse(name, args=page)) for name, words in pages))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
         rows = super().get_queryset(request)
@@ -199,26 +199,26 @@ class QueryAdmin(HistoryAdmin):
 
     def _assign(self, request: HttpRequest, queryset: QuerySet[Query], split: Split) -> None:
         groups = SplitGroup.objects.filter(pk__in=queryset.order_by().values("group"))
-        kept = groups.exclude(split__in=("", split)).count()
-        given = splits.give_where(groups, split)
+        excluded = groups.exclude(split__in=("", split)).count()
+        changed = splits.give_where(groups, split)
         messages.success(
             request,
             ngettext(
                 "%(count)s group of equal texts is now in %(split)s.",
                 "%(count)s groups of equal texts are now in %(split)s.",
-                given,
+                changed,
             )
-            % {"count": given, "split": split.label},
+            % {"count": changed, "split": split.label},
         )
-        if kept:
+        if excluded:
             messages.warning(
                 request,
                 ngettext(
                     "%(count)s group keeps the split that it has: one that was given never changes.",
                     "%(count)s groups keep the split that they have: one that was given never changes.",
-                    kept,
+                    excluded,
                 )
-                % {"count": kept},
+                % {"count": excluded},
             )
 
 

@@ -1,14 +1,17 @@
 """How far people, and people and the LLM, agree: Krippendorff's α per agent and per set, with intervals, or why there is none."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from itertools import combinations
+from math import isfinite, sqrt
 from typing import Any
 
 import krippendorff
 import numpy as np
-from django.db.models import Count, Q, QuerySet
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
@@ -55,6 +58,19 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class OneKey:
+    """Of the `shown` labels that stand and were made beside a suggestion, how many accepted it with the one key that also submits."""
+
+    accepted: int
+    shown: int
+
+    @property
+    def share(self) -> float | None:
+        """None of fewer than LEAST_SHOWN labels."""
+        return self.accepted / self.shown if self.shown >= LEAST_SHOWN else None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the agreement page shows. `newest` is how many queries are compared where these are not all that people labeled;
     `coverage` how many of those looked at have one, two, three … people's labels."""
@@ -71,6 +87,7 @@ class Report:
     llm_shown: Pair
     newest: int | None
     coverage: Mapping[int, int]
+    one_key: OneKey
 
 
 def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None) -> Figure:
@@ -103,9 +120,9 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
         )
     )
     answers = counts.sum(axis=1)  # (U,)
-    given = counts.sum(axis=0)  # (V,)
+    frequency = counts.sum(axis=0)  # (V,)
     observed = np.einsum("uv,vw,uw->u", counts, distance, counts) / (answers - 1)  # (U,) a unit's share of n·Dₒ
-    by_chance = counts @ distance @ given / (answers.sum() - 1)  # (U,) a unit's share of n·Dₑ
+    by_chance = counts @ distance @ frequency / (answers.sum() - 1)  # (U,) a unit's share of n·Dₑ
     weight = np.bincount(query, answers)  # (Q,) from here on by query
     observed, by_chance = np.bincount(query, observed), np.bincount(query, by_chance)
     expected = by_chance.sum() / weight.sum()  # Dₑ
@@ -116,24 +133,44 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
         highest = float(max((agreeing + weight * distance.max()).max(), apart.max()))
         return Sample(apart, float(min(agreeing.min(), apart.min())), highest).stat(0.0)
 
+    def beyond(ratio: float) -> float:
+        return sqrt(max(stat(ratio), 0.0)) - sqrt(likely(size))  # nearly straight, as stat is nearly a parabola
+
     def end(far: float) -> float:
-        near = 1 - value
-        for _step in range(30):  # to within 1e-7
-            middle = (near + far) / 2
-            near, far = (middle, far) if stat(middle) < likely(size) else (near, middle)
-        return 1 - near
+        return 1 - crossing(beyond, 1 - value, far)
 
     return Figure(size, value, end(FURTHEST * (2 - value)), end(0.0))
 
 
+def crossing(beyond: Callable[[float], float], near: float, far: float) -> float:
+    """Where `beyond`, which is below 0 at `near` and may be infinite, reaches 0, to within 1e-4; `far` if it does not before. By the
+    secant, whose end that stays is halved (the Illinois method of Dowell and Jarratt 1971): some seven calls."""
+    at_near, at_far = beyond(near), beyond(far)
+    if at_far <= 0:
+        return far
+    place, moved = near, 0
+    while abs(far - near) > 1e-4:
+        share = at_near / (at_near - at_far) if isfinite(at_far) else 0.5
+        before, place = place, near + (far - near) * share
+        at = beyond(place)
+        if abs(place - before) < 1e-5:
+            break
+        if at < 0:
+            near, at_near, at_far = place, at, at_far / (2 if moved < 0 else 1)
+        else:
+            far, at_far, at_near = place, at, at_near / (2 if moved > 0 else 1)
+        moved = -1 if at < 0 else 1
+    return place
+
+
 def alpha_of_sets(units: Sequence[Sequence[frozenset[int]]], queries: Sequence[int] | None = None) -> Figure:
     """α of whole sets with MASI distance; `units` are the sets that each query was given, `queries` as in `alpha`."""
-    domain = sorted({one for unit in units for one in unit}, key=sorted)
-    place = {one: position for position, one in enumerate(domain)}
+    domain = sorted({answer for unit in units for answer in unit}, key=sorted)
+    place = {answer: position for position, answer in enumerate(domain)}
     counts = np.zeros((len(units), len(domain)))
     for row, unit in enumerate(units):
-        for one in unit:
-            counts[row, place[one]] += 1
+        for chosen in unit:
+            counts[row, place[chosen]] += 1
     distance = np.array([[masi(a, b) for b in domain] for a in domain]).reshape(len(domain), len(domain))
     return alpha(counts, distance, queries)
 
@@ -148,18 +185,37 @@ def alpha_of_agent(units: Sequence[Sequence[VoiceSets]], agent: int, queries: Se
     return alpha(counts, np.array([[0.0, 1.0], [1.0, 0.0]]), queries)
 
 
+@dataclass(slots=True)
+class _Said:
+    """What is read of a label: a `voices.Statement`."""
+
+    pk: int
+    source: str
+    author_id: int | None
+    required: list[int]
+    asked: list[int]
+    unsure: bool
+    provenance: dict[str, Any]
+    created_at: datetime
+
+
+SAID = [column.name for column in fields(_Said)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Spoken:
     """People's labels by query and person, and the LLM's answers by query."""
 
-    human: Mapping[int, Mapping[int, Sequence[Label]]]
+    human: Mapping[int, Mapping[int, Sequence[_Said]]]
     machine: Mapping[int, VoiceSets]
     merged: Merges
 
     def answers(self, query: int, made: str = "") -> dict[int, VoiceSets]:
         """What each person says of a query, by those of their labels that were made so."""
-        kept = {person: [one for one in of if _was(one, made)] for person, of in self.human[query].items()}
-        return {person: answer(of, self.merged) for person, of in kept.items() if of}
+        labels_by_person = {
+            person: [label for label in of if _was(label, made)] for person, of in self.human[query].items()
+        }
+        return {person: answer(of, self.merged) for person, of in labels_by_person.items() if of}
 
 
 def report(pool: Pool, made: str = "") -> Report:
@@ -173,10 +229,8 @@ def report(pool: Pool, made: str = "") -> Report:
     recent = _recent(pool)
     spoken = _spoken(pool, made, recent.keys)
     machine = spoken.machine
-    authors = {
-        label.author for of in spoken.human.values() for labels in of.values() for label in labels if label.author
-    }
-    people = sorted(authors, key=lambda one: one.get_username())
+    authors = User.objects.in_bulk({person for of in spoken.human.values() for person in of})
+    people = sorted(authors.values(), key=lambda person: person.get_username())
     by_query = {key: spoken.answers(key) for key in spoken.human}
     several = {key: list(of.values()) for key, of in by_query.items() if len(of) >= 2}
     drawn = _at_random(pool, several)
@@ -188,7 +242,7 @@ def report(pool: Pool, made: str = "") -> Report:
     for a, b in combinations(people, 2):
         both = [(key, of[a.pk], of[b.pk]) for key, of in by_query.items() if a.pk in of and b.pk in of]
         pairs[a.pk, b.pk] = _pair(a, b, both)
-    with_llm = [(key, (machine[key], one)) for key, of in by_query.items() if key in machine for one in of.values()]
+    with_llm = [(key, (machine[key], label)) for key, of in by_query.items() if key in machine for label in of.values()]
     llm_units, llm_queries = [unit for _key, unit in with_llm], [key for key, _unit in with_llm]
     agents = [
         (
@@ -201,10 +255,10 @@ def report(pool: Pool, made: str = "") -> Report:
 
     def beside_llm(made: str = "", person: int | None = None) -> list[tuple[int, VoiceSets, VoiceSets]]:
         return [
-            (key, machine[key], one)
+            (key, machine[key], label)
             for key in by_query
             if key in machine
-            for who, one in spoken.answers(key, made).items()
+            for who, label in spoken.answers(key, made).items()
             if person in (None, who)
         ]
 
@@ -216,22 +270,24 @@ def report(pool: Pool, made: str = "") -> Report:
         at_random=bool(fair) or not several,
         pairs=pairs,
         agents=agents,
-        llm=[_pair(one, None, beside_llm(person=one.pk)) for one in people],
+        llm=[_pair(person, None, beside_llm(person=person.pk)) for person in people],
         llm_blind=_pair(None, None, beside_llm("blind")),
         llm_shown=_pair(None, None, beside_llm("shown")),
         newest=len(recent.keys) if recent.are_some else None,
         coverage=recent.coverage,
+        one_key=recent.one_key,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Recent:
-    """The queries that are compared, whether people labeled others too, the oldest label looked at, and the coverage."""
+    """The queries that are compared, whether people labeled others too, the coverage, and how often one key accepted: with how often
+    blind labels agree, that tells whether suggestions are read."""
 
     keys: Sequence[int]
     are_some: bool
-    oldest: int
     coverage: Mapping[int, int]
+    one_key: OneKey
 
 
 def _by_people(pool: Pool) -> "QuerySet[Label]":
@@ -242,52 +298,35 @@ def _by_people(pool: Pool) -> "QuerySet[Label]":
 def _recent(pool: Pool) -> _Recent:
     """The queries that people labeled last, above all those that several did: as many are read in a pool of a million as in one of ten
     thousand."""
-    rows = list(_by_people(pool).order_by("-pk").values_list("pk", "query_id", "author_id")[:LOOKED_AT])
+    labels = _by_people(pool).annotate(beside=Q(provenance__has_key="shown"), accepted=Q(provenance__one_key=True))
+    rows = list(labels.order_by("-pk").values_list("query_id", "author_id", "beside", "accepted")[:LOOKED_AT])
     people: dict[int, set[int]] = defaultdict(set)
-    for _label, query, author in rows:
+    for query, author, _beside, _accepted in rows:
         people[query].add(author)
     several = [query for query, authors in people.items() if len(authors) >= 2]
     alone = [query for query, authors in people.items() if len(authors) < 2]
     keys = [*several[:SEVERAL], *alone[:ALONE]]
     counts = Counter(len(authors) for authors in people.values())
     are_some = len(keys) < len(people) or len(rows) == LOOKED_AT
-    return _Recent(keys, are_some, rows[-1][0] if rows else 0, dict(sorted(counts.items())))
-
-
-@dataclass(frozen=True, slots=True)
-class OneKey:
-    """Of the `shown` labels that stand and were made beside a suggestion, how many accepted it with the one key that also submits."""
-
-    accepted: int
-    shown: int
-
-    @property
-    def share(self) -> float | None:
-        """None of fewer than LEAST_SHOWN labels."""
-        return self.accepted / self.shown if self.shown >= LEAST_SHOWN else None
-
-
-def one_key(pool: Pool) -> OneKey:
-    """How often one key accepts, of the labels looked at; with how often blind labels agree, it tells whether suggestions are read."""
-    beside = _by_people(pool).filter(provenance__has_key="shown", pk__gte=_recent(pool).oldest)
-    counts = beside.aggregate(shown=Count("pk"), accepted=Count("pk", filter=Q(provenance__one_key=True)))
-    return OneKey(counts["accepted"], counts["shown"])
+    beside = [accepted for _query, _author, beside, accepted in rows if beside]
+    return _Recent(keys, are_some, dict(sorted(counts.items())), OneKey(beside.count(True), len(beside)))
 
 
 def shown(report: Report) -> Report:
     """The report as a page may show it: what fewer than LEAST_SHOWN common labels say is left out, and says so."""
 
-    def figure(one: Figure) -> Figure:
-        if not one.n or one.n >= LEAST_SHOWN:
-            return one
+    def figure(figure_: Figure) -> Figure:
+        if not figure_.n or figure_.n >= LEAST_SHOWN:
+            return figure_
         return Figure(
-            one.n, why=_("too few: %(n)d of at least %(least)d common labels") % {"n": one.n, "least": LEAST_SHOWN}
+            figure_.n,
+            why=_("too few: %(n)d of at least %(least)d common labels") % {"n": figure_.n, "least": LEAST_SHOWN},
         )
 
-    def pair(one: Pair) -> Pair:
-        if one.n >= LEAST_SHOWN:
-            return replace(one, alpha=figure(one.alpha))
-        return replace(one, jaccard=None, exact=None, alpha=figure(one.alpha))
+    def pair(pair_: Pair) -> Pair:
+        if pair_.n >= LEAST_SHOWN:
+            return replace(pair_, alpha=figure(pair_.alpha))
+        return replace(pair_, jaccard=None, exact=None, alpha=figure(pair_.alpha))
 
     enough = report.whole.n >= LEAST_SHOWN
     return replace(
@@ -295,9 +334,9 @@ def shown(report: Report) -> Report:
         whole=figure(report.whole),
         jaccard=report.jaccard if enough else None,
         exact=report.exact if enough else None,
-        pairs={people: pair(one) for people, one in report.pairs.items()},
+        pairs={people: pair(pair_) for people, pair_ in report.pairs.items()},
         agents=[(agent, figure(ours), figure(llm)) for agent, ours, llm in report.agents],
-        llm=[pair(one) for one in report.llm],
+        llm=[pair(pair_) for pair_ in report.llm],
         llm_blind=pair(report.llm_blind),
         llm_shown=pair(report.llm_shown),
     )
@@ -337,13 +376,13 @@ def _pair(a: Any, b: Any, both: Sequence[tuple[int, VoiceSets, VoiceSets]]) -> P
         a,
         b,
         len(each),
-        mean([jaccard(one, other) for one, other in sets]),
-        mean([float(one == other) for one, other in sets]),
+        mean([jaccard(ours, other) for ours, other in sets]),
+        mean([float(ours == other) for ours, other in sets]),
         alpha_of_sets(sets, queries),
     )
 
 
-def _was(label: Label, made: str) -> bool:
+def _was(label: _Said, made: str) -> bool:
     """Whether a person's label was made so: "blind" on an item that hides suggestions, "shown" beside them, "unshown" not."""
     blind, shown = bool(label.provenance.get("blind")), bool(label.provenance.get("shown"))
     return {"blind": blind, "shown": shown and not blind, "unshown": blind or not shown}.get(made, True)
@@ -351,17 +390,17 @@ def _was(label: Label, made: str) -> bool:
 
 def _spoken(pool: Pool, made: str, queries: Collection[int]) -> _Spoken:
     """People's independent labels, those that were made so, and the LLM's answers."""
-    current = Label.objects.current().filter(query__in=queries)
-    mine = current.filter(source=Label.Source.HUMAN).select_related("author").order_by("pk")
+    spoken = Label.objects.current().filter(query__in=queries, source__in=(Label.Source.HUMAN, Label.Source.LLM))
     merged = voices.merges([pool.pk])[pool.pk]
-    human: dict[int, dict[int, list[Label]]] = defaultdict(lambda: defaultdict(list))
-    for label in mine.defer("scores", "reason").iterator(chunk_size=2_000):
-        if label.author_id is not None and _was(label, made) and not label.provenance.get("peers_seen"):
-            human[label.query_id][label.author_id].append(label)
+    human: dict[int, dict[int, list[_Said]]] = defaultdict(lambda: defaultdict(list))
     machine = {}
-    for label in current.filter(source=Label.Source.LLM).iterator(chunk_size=2_000):
-        if not label.provenance.get("fallback"):
-            machine[label.query_id] = answer([label], merged)
+    for values in spoken.order_by("pk").values_list("query_id", *SAID).iterator(chunk_size=2_000):
+        query, label = values[0], _Said(*values[1:])
+        if label.source == Label.Source.LLM:
+            if not label.provenance.get("fallback"):
+                machine[query] = answer([label], merged)
+        elif label.author_id is not None and _was(label, made) and not label.provenance.get("peers_seen"):
+            human[query][label.author_id].append(label)
     return _Spoken(human, machine, merged)
 
 
@@ -373,7 +412,7 @@ def differing(
     spoken = _spoken(pool, made, _recent(pool).keys)
     distances: list[tuple[float, int]] = []
     for key in spoken.human:
-        people = [one for who, one in spoken.answers(key).items() if a is None or who in (a, b)]
+        people = [label for who, label in spoken.answers(key).items() if a is None or who in (a, b)]
         beside = spoken.machine.get(key)
         pairs = [(beside, person) for person in people if beside] if llm else list(combinations(people, 2))
         if agent is not None:

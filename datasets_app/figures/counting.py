@@ -40,13 +40,13 @@ SEEN = (Query, Label, GoldAgent, Suggestion, QueueItem, Assignment, Draft, BulkC
 def count_all() -> int:
     """Count the large pools in which something has changed, for the clock; how many that was."""
     counted = 0
-    seen = [kind._default_manager.aggregate(newest=Max("pk"))["newest"] for kind in SEEN]
+    newest_keys = [kind._default_manager.aggregate(newest=Max("pk"))["newest"] for kind in SEEN]
     for pool in Pool.objects.in_use():
         if not is_large(pool):
             PoolFigures.objects.filter(pool=pool).delete()
             continue
         before = PoolFigures.objects.filter(pool=pool).first()
-        counted += 1 if _is_due(before, seen) and count(pool, seen) else 0
+        counted += 1 if _is_due(before, newest_keys) and count(pool, newest_keys) else 0
     return counted
 
 
@@ -55,22 +55,22 @@ def is_large(pool: Pool) -> bool:
     return Query.objects.filter(dataset__pool=pool)[: progress.LARGE + 1].count() > progress.LARGE
 
 
-def _is_due(before: PoolFigures | None, seen: list[Any]) -> bool:
+def _is_due(before: PoolFigures | None, newest: list[Any]) -> bool:
     if before is None:
         return True
     age = timezone.now() - before.counted_at
     if age > LONGEST:
         return True
-    return before.seen != seen and age > timedelta(seconds=before.seconds / SHARE)
+    return before.seen != newest and age > timedelta(seconds=before.seconds / SHARE)
 
 
-def count(pool: Pool, seen: list[Any] | None = None) -> PoolFigures:
+def count(pool: Pool, newest: list[Any] | None = None) -> PoolFigures:
     """Count a pool and keep its figures, whatever its size."""
     began = time.monotonic()
     counts: dict[str, Any] = dict(figures_of(pool))
     for more in hooks.pool_figures(pool):
         counts |= more
-    fields = {"counts": counts, "seen": seen or [], "seconds": time.monotonic() - began, "counted_at": Now()}
+    fields = {"counts": counts, "seen": newest or [], "seconds": time.monotonic() - began, "counted_at": Now()}
     row, _made = PoolFigures.objects.update_or_create(pool=pool, defaults=fields)
     return row
 
@@ -82,6 +82,7 @@ def figures_of(pool: Pool) -> Mapping[str, Any]:
     labeled = queries.filter(progress.is_labeled())
     states = dict(queries.values_list("state").annotate(Count("pk")).order_by())
     gold = queries.filter(gold__isnull=False)
+    passed = progress.passed(pool, None).values_list("person").annotate(Count("pk")).order_by()
     return {
         "states": states,
         "queries": sum(states.values()),
@@ -92,4 +93,5 @@ def figures_of(pool: Pool) -> Mapping[str, Any]:
         "disputed": gold.filter(state=Query.State.DISAGREEMENT).count(),
         "agents": [list(pair) for pair in sorted(progress.needed(pool).items())],
         "open": queue.still_open(pool) + queue.not_filled(pool).count(),
+        "passed": {str(person): count for person, count in passed},
     }

@@ -58,8 +58,8 @@ def lately_done(pool: Pool, person: User, agent: Agent | None, count: int) -> li
         for assignment in assignments.select_related("item__query").order_by("-ended_at", "-pk")[:count]
     ]
     by_query: dict[int, list[Label]] = defaultdict(list)
-    own = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN, author=person)
-    for label in own.order_by("pk"):
+    labels_of_person = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN, author=person)
+    for label in labels_of_person.order_by("pk"):
         by_query[label.query_id].append(label)
     return [_done(query, by_query[query.pk], agent) for query in queries if by_query[query.pk]]
 
@@ -75,18 +75,21 @@ def pace(pool: Pool, person: User) -> Pace:
     """How much this person did lately, and how far others agree."""
     done = Assignment.objects.filter(item__pool=pool, person=person, state=Assignment.State.DONE)
     week = done.filter(ended_at__gte=timezone.now() - timedelta(days=7)).count()
-    own = {
+    answers_of_person = {
         query: frozenset(required)
         for query, required in labels_of(pool, person)
         .filter(partial=False, unsure=False)
         .values_list("query", "required")[:RECENT]
     }
-    others = Label.objects.current().filter(query__in=own, source=Label.Source.HUMAN, partial=False, unsure=False)
+    others = Label.objects.current().filter(
+        query__in=answers_of_person, source=Label.Source.HUMAN, partial=False, unsure=False
+    )
     by_query: dict[int, list[frozenset[int]]] = defaultdict(list)
     for query, required in others.exclude(author=person).values_list("query", "required"):
         by_query[query].append(frozenset(required))
     shares = [
-        sum(jaccard(own[query], answer) for answer in answers) / len(answers) for query, answers in by_query.items()
+        sum(jaccard(answers_of_person[query], answer) for answer in answers) / len(answers)
+        for query, answers in by_query.items()
     ]
     agreement = sum(shares) / len(shares) if shares else None
     return Pace(queue.done_today(pool, person), week, agreement, len(shares))

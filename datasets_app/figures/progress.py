@@ -82,12 +82,25 @@ def left(pool: Pool, person: User | None = None, agent: Agent | None = None) -> 
     everybody = _open(pool, agent)
     if person is None:
         return Left(everybody + held.count(), 0)
-    own = Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person)
-    passed = own.exclude(state=queue.HELD).filter(item__taken__lt=F("item__needed")).count()
+    passed = _passed(pool, agent, person, everybody)
     mine = Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=queue.HELD))
     counted = held.aggregate(all=Count("pk"), yours=Count("pk", filter=mine))
     yours = max(0, everybody - passed) + counted["yours"]
     return Left(yours, everybody + counted["all"] - yours)
+
+
+def passed(pool: Pool, agent: Agent | None) -> "QuerySet[Assignment]":
+    """What somebody has answered or skipped of the queue, and others may still take."""
+    ended = Assignment.objects.filter(item__pool=pool, item__agent=agent).exclude(state=queue.HELD)
+    return ended.filter(item__taken__lt=F("item__needed"))
+
+
+def _passed(pool: Pool, agent: Agent | None, person: User, everybody: int) -> int:
+    """How much of it this person has: a stored figure where that of the queue is."""
+    counted = stored(pool)
+    if agent is None and counted is not None and everybody > LARGE:
+        return int(counted.get("passed", {}).get(str(person.pk), 0))
+    return passed(pool, agent).filter(person=person).count()
 
 
 def _open(pool: Pool, agent: Agent | None) -> int:
@@ -116,9 +129,11 @@ def waiting_held(pool: Pool) -> "QuerySet[QueueItem]":
 
 def questions(pool: Pool, person: User | None = None) -> list[tuple[Agent, int]]:
     """The active agents that queries are being asked about on their own, each with how many wait: for this person, or for anybody."""
-    asked = QueueItem.objects.filter(OPEN, pool=pool, agent__isnull=False).order_by().values("agent").distinct()
+    with_questions = (
+        QueueItem.objects.filter(OPEN, pool=pool, agent__isnull=False).order_by().values("agent").distinct()
+    )
     held = waiting_held(pool).filter(agent__isnull=False).values("agent")
-    agents = pool.agents.active().filter(Q(pk__in=asked) | Q(pk__in=held)).order_by("number")
+    agents = pool.agents.active().filter(Q(pk__in=with_questions) | Q(pk__in=held)).order_by("number")
     counted = [(agent, left(pool, person, agent).yours) for agent in agents]
     return [(agent, count) for agent, count in counted if count]
 

@@ -35,8 +35,8 @@ class Annotators:
         user = User(username=name, email=name if "@" in name else "", is_active=False, is_staff=True)
         user.set_unusable_password()
         user.save()
-        made = self._upload.undo.setdefault("users", [])
-        made.append(user.pk)
+        created = self._upload.undo.setdefault("users", [])
+        created.append(user.pk)
         Import.objects.filter(pk=self._upload.pk).update(undo=self._upload.undo)
         detail = {"import": self._upload.pk}
         audit.record(

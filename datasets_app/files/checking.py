@@ -87,15 +87,15 @@ def check(
     """Read a file as an import would, and store nothing. Raises Unreadable."""
     result, values, roster = Check(), Values(agents, reading.values), Roster(agents)
     unknown: dict[str, list[Any]] = {}
-    for one in tables.tasks(reader.records(stream, reading, limits=limits), reading):
+    for read in tables.tasks(reader.records(stream, reading, limits=limits), reading):
         if result.rows >= max_rows:
             result.whole = False
             break
         result.rows += 1
-        if isinstance(one, RowError):
-            _fails(result, one)
+        if isinstance(read, RowError):
+            _fails(result, read)
             continue
-        line, task = one
+        line, task = read
         _labels(result, line, task, reading, values, unknown)
         try:
             tables.row(line, task, reading, values, roster)
@@ -106,7 +106,7 @@ def check(
                 result.reasons["not understood"] += 1
     result.strange = [
         Strange(value, count, line, text, values.guess(value))
-        for value, (count, line, text) in sorted(unknown.items(), key=lambda pair: -pair[1][0])
+        for value, count, line, text in sorted(unknown.values(), key=lambda seen: -seen[1])
     ]
     return result
 
@@ -157,6 +157,6 @@ def _labels(
 
 def _unknown(check: Check, line: int, text: str, error: Unknown, unknown: dict[str, list[Any]]) -> None:
     for part in error.parts:
-        unknown.setdefault(part, [0, line, text])[0] += 1
+        unknown.setdefault(normalise(part), [part, 0, line, text])[1] += 1
     if len(check.examples) < EXAMPLES:
         check.examples.append(NotKept(line, text, ", ".join(error.parts), "names no agent of this pool"))

@@ -87,7 +87,7 @@ def read(place: Path) -> Project:
         return path if path.is_file() else None
 
     output = folder / str(data.get("output_dir") or "data")
-    made = folder / str(content.get("output_dir") or "artifacts")
+    output_dir = folder / str(content.get("output_dir") or "artifacts")
     return Project(
         folder=folder,
         agents=agents,
@@ -98,7 +98,9 @@ def read(place: Path) -> Project:
         splits={name: output / f"{name}.jsonl" for name in SPLITS if (output / f"{name}.jsonl").is_file()},
         raw=at(labeler.get("input"), "data/raw_texts.txt"),
         cache=at(labeler.get("cache"), "cache/label_cache.jsonl"),
-        artifacts=tuple(sorted(p for p in made.rglob("*") if p.suffix in ARTIFACTS)) if made.is_dir() else (),
+        artifacts=tuple(sorted(p for p in output_dir.rglob("*") if p.suffix in ARTIFACTS))
+        if output_dir.is_dir()
+        else (),
         top={
             key: value
             for key, value in content.items()
@@ -161,9 +163,9 @@ def its_recipe(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if isinstance(training, dict)
         else {}
     )
-    left = [name for name in content if name != "training"]
-    left += ["training.checkpoint_freq"] if isinstance(training, dict) and "checkpoint_freq" in training else []
-    return {"recipe": "tfidf", "encoder": "linear", **settings}, left
+    ignored = [name for name in content if name != "training"]
+    ignored += ["training.checkpoint_freq"] if isinstance(training, dict) and "checkpoint_freq" in training else []
+    return {"recipe": "tfidf", "encoder": "linear", **settings}, ignored
 
 
 def _section(content: Mapping[str, Any], name: str, config: Path) -> Mapping[str, Any]:
@@ -174,13 +176,13 @@ def _section(content: Mapping[str, Any], name: str, config: Path) -> Mapping[str
 
 
 def _ratios(data: Mapping[str, Any], config: Path) -> tuple[float, float, float]:
-    given = [data.get(f"{name}_ratio", share) for name, share in zip(SPLITS, (0.7, 0.15, 0.15), strict=True)]
+    ratios = [data.get(f"{name}_ratio", share) for name, share in zip(SPLITS, (0.7, 0.15, 0.15), strict=True)]
     if (
-        not all(isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for one in given)
-        or not sum(given) > 0
+        not all(isinstance(ratio, int | float) and not isinstance(ratio, bool) and ratio >= 0 for ratio in ratios)
+        or not sum(ratios) > 0
     ):
         raise MoveError(f"{config}: the ratios of dataset must be numbers from 0.")
-    return given[0], given[1], given[2]
+    return ratios[0], ratios[1], ratios[2]
 
 
 # ------------------------------------------------------------------------------------------------------- taking it in
@@ -256,7 +258,7 @@ def _answers(cache: Path, agent_ids: set[int]) -> Iterator[tuple[str, list[int]]
         for record in reader.records(stream, Reading("objects")):
             entry = {} if isinstance(record, RowError) or isinstance(record[1], list) else record[1]
             named = entry.get("required_agents")
-            if isinstance(named, list) and all(type(one) is int and one in agent_ids for one in named):
+            if isinstance(named, list) and all(type(number) is int and number in agent_ids for number in named):
                 yield str(entry.get("cache_key")), named
 
 

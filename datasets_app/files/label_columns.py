@@ -80,7 +80,7 @@ def _belongs(key: str, best: str, names: Mapping[str, str], cells: Cells, shares
         return False
     if _stem(names[key]) == _stem(names[best]):
         return True
-    pairs = [(_plain(one), _plain(other)) for one, other in zip(cells[key], cells[best], strict=False)]
+    pairs = [(_plain(ours), _plain(other)) for ours, other in zip(cells[key], cells[best], strict=False)]
     first, second = (0, 1) if sum(bool(p[0]) for p in pairs) > sum(bool(p[1]) for p in pairs) else (1, 0)
     both = [pair for pair in pairs if all(pair)]
     return (
@@ -123,12 +123,12 @@ def _are_marks(cells: Sequence[Any]) -> bool:
     return all(_plain(cell) in YES | NO | {""} for cell in cells)
 
 
-def together(own: Any, further: Sequence[tuple[str, str, Any]]) -> Any:
+def together(named: Any, further: Sequence[tuple[str, str, Any]]) -> Any:
     """What a row's cells say of its labels: `own` of the main column, `further` as (name, how it is read, cell) of the others. None
     where all are empty; a list without any where marks say no to each."""
     if not further:
-        return own
-    parts: list[Any] = own if isinstance(own, list) else [own] if _plain(own) else []
+        return named
+    parts: list[Any] = named if isinstance(named, list) else [named] if _plain(named) else []
     no = False
     for name, how, cell in further:
         plain = _plain(cell)
@@ -141,4 +141,4 @@ def together(own: Any, further: Sequence[tuple[str, str, Any]]) -> Any:
     if parts:
         agents = [part for part in parts if _plain(part) not in NONE_WORDS]
         return agents or parts[:1]
-    return [] if no else own
+    return [] if no else named

@@ -72,7 +72,7 @@ def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, column
 def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) -> Look:
     reading = head.reading
     good = [record for record in head.first if not isinstance(record, RowError)]
-    bad = next((f"{one.line}: {one.reason}" for one in head.first if isinstance(one, RowError)), "")
+    bad = next((f"{row.line}: {row.reason}" for row in head.first if isinstance(row, RowError)), "")
     if not good and bad:
         raise Unreadable(_("The file holds no row that can be read. Its first: %(why)s"), why=bad)
     if not good:
@@ -114,7 +114,7 @@ def _candidates(
 def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The records by the columns' names, as they stand in the file."""
     names = {column.key: column.name for column in columns}
-    return [{names.get(key, key): value for key, value in one.items()} for one in body]
+    return [{names.get(key, key): value for key, value in record.items()} for record in body]
 
 
 def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
@@ -173,8 +173,8 @@ def _columns(good: Sequence[Record], reading: Reading) -> tuple[tuple[Column, ..
         if not (reading.header and is_table):
             names |= {str(i): _("column %(n)d") % {"n": i + 1} for i in range(len(cells)) if str(i) not in names}
     if not is_table and not shapes.shape_of(body):
-        body = [tables.flat(one) for one in body]
-        names = {key: key for one in body for key in one if key != MEMBER}
+        body = [tables.flat(record) for record in body]
+        names = {key: key for record in body for key in record if key != MEMBER}
     shown = body[:SHOWN]
     columns = tuple(
         Column(key, name, tuple(_shown(row.get(key)) for row in shown))

@@ -26,15 +26,15 @@ def remember(upload: Import, values: Mapping[str, list[int] | None]) -> None:
     """Keep what somebody said of the labels of an import, and what they said before of the same, so that it can be undone."""
     pool = upload.dataset.pool
     with transaction.atomic():
-        before = {one.value: one for one in LabelValue.objects.filter(pool=pool, value__in=list(values))}
+        before = {meaning.value: meaning for meaning in LabelValue.objects.filter(pool=pool, value__in=list(values))}
         replaced = {}
         for value, agents in values.items():
-            one = before.get(value)
-            if one is None and len(value) <= LONGEST:
+            meaning = before.get(value)
+            if meaning is None and len(value) <= LONGEST:
                 LabelValue.objects.create(pool=pool, value=value, agents=agents, upload=upload)
-            elif one is not None and one.agents != agents:
-                replaced[value] = one.agents
-                LabelValue.objects.filter(pk=one.pk).update(agents=agents)
+            elif meaning is not None and meaning.agents != agents:
+                replaced[value] = meaning.agents
+                LabelValue.objects.filter(pk=meaning.pk).update(agents=agents)
         if replaced:
             upload.undo = {**upload.undo, "values": {**replaced, **upload.undo.get("values", {})}}
             Import.objects.filter(pk=upload.pk).update(undo=upload.undo)

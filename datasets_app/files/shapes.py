@@ -78,12 +78,12 @@ def _text(data: Values) -> tuple[str, Any]:
     key = next((by_name[name] for name in _TEXTS if isinstance(data.get(by_name.get(name, "")), str)), None)
     if key is None:
         texts = [key for key, value in data.items() if isinstance(value, str)]
-        key = max(texts, key=lambda one: len(data[one]), default="text")
+        key = max(texts, key=lambda name: len(data[name]), default="text")
     return str(key), data.get(key)
 
 
-def _rest(data: Values, *left: str) -> dict[str, Any]:
-    return {str(key): value for key, value in data.items() if key not in left and value not in (None, "", [], {})}
+def _rest(data: Values, *omitted: str) -> dict[str, Any]:
+    return {str(key): value for key, value in data.items() if key not in omitted and value not in (None, "", [], {})}
 
 
 # ---------------------------------------------------------------------------------------------------- Label Studio
@@ -114,9 +114,9 @@ def _label_studio(values: Values) -> Task:
         if not (annotation.get("was_cancelled") or annotation.get("skipped"))
     )
     predictions = tuple(
-        _prediction(one)
-        for one in values.get("predictions") or ()
-        if isinstance(one, dict) and _has_choices(one.get("result"))
+        _prediction(prediction)
+        for prediction in values.get("predictions") or ()
+        if isinstance(prediction, dict) and _has_choices(prediction.get("result"))
     )
     cancelled = "" if answers or not annotations else "its annotation was cancelled"
     return Task(row, answers, predictions, cancelled)
@@ -134,7 +134,10 @@ def _regions(result: Any) -> Iterator[tuple[Values, list[Any]]]:
         if isinstance(value, dict):
             for kind in ("choices", "taxonomy", "labels"):
                 if isinstance(value.get(kind), list):
-                    yield region, [one[-1] if isinstance(one, list) and one else one for one in value[kind]]
+                    yield (
+                        region,
+                        [choice[-1] if isinstance(choice, list) and choice else choice for choice in value[kind]],
+                    )
 
 
 def _choices(result: Any) -> list[Any]:
@@ -147,13 +150,15 @@ def _has_choices(result: Any) -> bool:
     return any(True for _region in _regions(result))
 
 
-def _prediction(one: Values) -> Prediction:
+def _prediction(prediction: Values) -> Prediction:
     scores: dict[str, float] = {}
-    for region, labels in _regions(one.get("result")):
-        score = region.get("score", one.get("score"))
+    for region, labels in _regions(prediction.get("result")):
+        score = region.get("score", prediction.get("score"))
         if isinstance(score, int | float) and not isinstance(score, bool):
             scores |= {str(label): float(score) for label in labels}
-    return Prediction(str(one.get("model_version") or "Label Studio"), _choices(one.get("result")), scores)
+    return Prediction(
+        str(prediction.get("model_version") or "Label Studio"), _choices(prediction.get("result")), scores
+    )
 
 
 def _is_label_studio_min(values: Values) -> bool:
@@ -200,9 +205,13 @@ def _argilla(values: Values) -> Task:
         return _argilla_nested(values)
     questions = [str(key).rpartition(".")[0] for key in values if str(key).endswith((".responses", ".suggestion"))]
     question = next(iter(dict.fromkeys(questions)), "")
-    own = {key: value for key, value in values.items() if not any(str(key).startswith(f"{one}.") for one in questions)}
-    name, text = _text({key: value for key, value in own.items() if key not in ("id", "status", "_server_id")})
-    row = {"id": own.get("id"), "text": text, **_rest(own, name, "id", "status", "_server_id")}
+    plain = {
+        key: value
+        for key, value in values.items()
+        if not any(str(key).startswith(f"{question}.") for question in questions)
+    }
+    name, text = _text({key: value for key, value in plain.items() if key not in ("id", "status", "_server_id")})
+    row = {"id": plain.get("id"), "text": text, **_rest(plain, name, "id", "status", "_server_id")}
     people = values.get(f"{question}.responses.users") or []
     states = values.get(f"{question}.responses.status") or []
     labels = values.get(f"{question}.responses") or []
@@ -228,17 +237,23 @@ def _argilla_nested(values: Values) -> Task:
         row |= {"messages": values["fields"].get("chat") or text, "text": None}
     answers, discarded = [], False
     for responses in (values.get("responses") or {}).values():
-        for one in responses if isinstance(responses, list) else ():
-            if one.get("status") not in (None, "submitted"):
+        for response in responses if isinstance(responses, list) else ():
+            if response.get("status") not in (None, "submitted"):
                 discarded = True
                 continue
-            answers.append(Annotation(str(one.get("user_id") or one.get("username") or ""), _listed(one.get("value"))))
+            answers.append(
+                Annotation(
+                    str(response.get("user_id") or response.get("username") or ""), _listed(response.get("value"))
+                )
+            )
         break  # of several questions the first
     predictions = []
-    for one in (values.get("suggestions") or {}).values():
-        if isinstance(one, dict) and one.get("value") is not None:
-            source = str(one.get("agent") or "Argilla")
-            predictions.append(Prediction(source, _listed(one["value"]), _scores(one["value"], one.get("score"))))
+    for suggestion in (values.get("suggestions") or {}).values():
+        if isinstance(suggestion, dict) and suggestion.get("value") is not None:
+            source = str(suggestion.get("agent") or "Argilla")
+            predictions.append(
+                Prediction(source, _listed(suggestion["value"]), _scores(suggestion["value"], suggestion.get("score")))
+            )
         break
     return Task(
         row, tuple(answers), tuple(predictions), "its response was discarded" if discarded and not answers else ""
@@ -252,7 +267,9 @@ def _listed(value: Any) -> list[Any]:
 def _scores(value: Any, score: Any) -> dict[str, float]:
     labels = _listed(value)
     each = score if isinstance(score, list) else [score] * len(labels)
-    return {str(label): float(one) for label, one in zip(labels, each, strict=False) if isinstance(one, int | float)}
+    return {
+        str(label): float(score) for label, score in zip(labels, each, strict=False) if isinstance(score, int | float)
+    }
 
 
 def _is_argilla_1(values: Values) -> bool:
@@ -267,10 +284,13 @@ def _argilla_1(values: Values) -> Task:
     predictions: tuple[Prediction, ...] = ()
     if values.get("prediction"):
         scored = [
-            one if isinstance(one, list) else [one.get("label"), one.get("score")] for one in values["prediction"]
+            prediction if isinstance(prediction, list) else [prediction.get("label"), prediction.get("score")]
+            for prediction in values["prediction"]
         ]
         scores = {str(label): float(score) for label, score in scored if isinstance(score, int | float)}
-        best = [label for label, score in scores.items() if score >= 0.5] or [max(scores, key=lambda one: scores[one])]
+        best = [label for label, score in scores.items() if score >= 0.5] or [
+            max(scores, key=lambda label: scores[label])
+        ]
         predictions = (Prediction(str(values.get("prediction_agent") or "Argilla"), best, scores),)
     if str(values.get("status", "")).lower() == "discarded":
         return Task(row, (), predictions, "it was discarded")
@@ -303,7 +323,7 @@ def _doccano(values: Values) -> Task:
         "text": text,
         **_rest(values, "id", "text", "data", "label", "Comments", "comments", "__file__"),
     }
-    labels = [one[-1] if isinstance(one, list) and one else one for one in values["label"]]
+    labels = [label[-1] if isinstance(label, list) and label else label for label in values["label"]]
     # An export of each annotator is a file named after them; the file of all is named “all” or “admin”.
     by = str(values.get("__file__") or "")
     person = "" if by.lower() in ("", "all", "admin", "unknown", "train", "val", "test") else by
@@ -320,15 +340,17 @@ def _is_prodigy(values: Values) -> bool:
 
 
 def _prodigy(values: Values) -> Task:
-    left = ("text", "answer", "options", "accept", "label", "meta", "config")
-    more = {key: value for key, value in _rest(values, *left).items() if not key.startswith("_")}
+    known_columns = ("text", "answer", "options", "accept", "label", "meta", "config")
+    more = {key: value for key, value in _rest(values, *known_columns).items() if not key.startswith("_")}
     row: dict[str, Any] = {"text": values.get("text"), **more, **_rest(values.get("meta") or {}, "score")}
     by = str(values.get("_annotator_id") or values.get("_session_id") or "")
     if values.get("answer") != "accept" and ("accept" in values or "label" not in values):
         return Task(row, (), (), f"its answer was “{values.get('answer')}”")
     if "accept" in values:
-        named = {one.get("id"): one.get("text") for one in values.get("options") or () if isinstance(one, dict)}
-        return Task(row, (Annotation(by, [named.get(one) or one for one in values["accept"]]),))
+        named = {
+            option.get("id"): option.get("text") for option in values.get("options") or () if isinstance(option, dict)
+        }
+        return Task(row, (Annotation(by, [named.get(option) or option for option in values["accept"]]),))
     if values.get("answer") == "ignore":
         return Task(row, (), (), "its answer was “ignore”")
     label = str(values["label"])

@@ -26,7 +26,17 @@ from datasets_app.files import tables
 from datasets_app.files.annotators import Annotators
 from datasets_app.files.tables import FileRow
 from datasets_app.labels import disagreement, labels
-from datasets_app.models import Import, ImportProblem, Label, Query, QueueSettings, SplitGroup, hashes_of, inserting
+from datasets_app.models import (
+    Import,
+    ImportProblem,
+    Label,
+    Query,
+    QueueSettings,
+    SplitGroup,
+    TracedTurn,
+    hashes_of,
+    inserting,
+)
 from datasets_app.queries import adding, query_columns
 from datasets_app.traces import storing as traces
 from training_app.engine.data.examples import Row, RowError
@@ -39,6 +49,11 @@ Progress = Callable[[Import], None]
 
 class _Stopped(Exception):
     """This attempt no longer owns its import: it was cancelled, or another attempt has taken over."""
+
+
+def _turn_key(row: Row) -> tuple[str, str] | None:
+    """The trace and the place of a row's turn, as `traces.record` returns them."""
+    return (row.turn[0].trace, row.turn[1]) if isinstance(row, FileRow) and row.turn is not None else None
 
 
 def size(stream: BinaryIO) -> int:
@@ -57,12 +72,12 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
 
     Whatever goes wrong, the import does not stay "running": it is marked failed and the error raised again.
     """
-    own = jobs.owned(Import, upload.pk, upload.attempt)
+    job = jobs.owned(Import, upload.pk, upload.attempt)
     read = Position()
     if "filled_to" not in upload.undo:
         filled = QueueSettings.objects.filter(pool=upload.dataset.pool_id).values_list("filled_to", flat=True).first()
         upload.undo |= {} if filled is None else {"filled_to": filled}
-        own.update(undo=upload.undo)
+        job.update(undo=upload.undo)
     reader = Reader(upload)
     try:
         with inserting.many_batches():
@@ -70,20 +85,20 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
                 reader.store(batch, read.bytes_read)
                 if progress is not None:
                     progress(upload)
-        ended = own.update(
+        ended = job.update(
             status=Import.Status.DONE, bytes_read=upload.bytes_total or read.bytes_read, finished_at=Now()
         )
         if ended:
             upload.chunks.all().delete()
     except _Stopped:
-        if own.filter(cancel_requested=True).update(status=Import.Status.CANCELLED, finished_at=Now()):
+        if job.filter(cancel_requested=True).update(status=Import.Status.CANCELLED, finished_at=Now()):
             upload.chunks.all().delete()
     except jobs.Stopped:
         raise  # the worker is asked to end; another goes on
     except BaseException as error:
         jobs.raise_if_stopped()
         reason = str(error) or type(error).__name__
-        own.update(status=Import.Status.FAILED, error=reason[:2_000], finished_at=Now())
+        job.update(status=Import.Status.FAILED, error=reason[:2_000], finished_at=Now())
         raise
     upload.refresh_from_db()
     return upload
@@ -157,8 +172,8 @@ class Reader:
                 "last_line": last_line,
                 "bytes_read": bytes_read,
             }
-            own = jobs.owned(Import, upload.pk, upload.attempt)
-            if not own.filter(cancel_requested=False).update(heartbeat_at=Now(), **counts):
+            job = jobs.owned(Import, upload.pk, upload.attempt)
+            if not job.filter(cancel_requested=False).update(heartbeat_at=Now(), **counts):
                 raise _Stopped
         for name, value in counts.items():
             setattr(upload, name, value)
@@ -195,13 +210,16 @@ class Reader:
         )
         earlier = self._said_before({query.pk for query in queries} - new)
         statements: list[labels.NewLabel] = []
-        unchanged = 0
+        same: list[Row] = []
         counted_new: set[int] = set()
         for row, query in zip(rows, queries, strict=True):
             is_new = query.pk in new and query.pk not in counted_new
             counted_new.add(query.pk)
             if query.erased or query.deleted:
-                problems.append(self._problem(row, self._gone(query), "text"))
+                problem = self._problem(row, self._gone(query), "text")
+                if query.erased:
+                    problem.excerpt = ""  # what was erased does not come back as the example of a problem
+                problems.append(problem)
                 continue
             split = row.split or upload.split
             if split and query.split != split:
@@ -211,28 +229,33 @@ class Reader:
                 )
                 stays = {"stays": query.split, "split": split}
                 problems.append(self._problem(row, reason % stays, "split", rejected=False))
-            made, wrong = self._statements(row, query.pk, earlier, is_new)
-            statements += made
+            new_labels, wrong = self._statements(row, query.pk, earlier, is_new)
+            statements += new_labels
             problems += wrong
-            unchanged += not (made or wrong or is_new)
+            if not (new_labels or wrong or is_new):
+                same.append(row)
         alone = Counter(statement.query_id for statement in statements)
         first = [
             statement
             for statement in statements
             if statement.query_id in new and alone[statement.query_id] == 1 and statement.source == Label.Source.IMPORT
         ]
-        at_once = {one.query_id for one in first}
+        at_once = {label.query_id for label in first}
         later = [statement for statement in statements if statement.query_id not in at_once]
         labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in queries})
         labels.record_many(later)
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
-        disagreement.measure(list(dict.fromkeys(one.query_id for one in later)))
-        suggested = sum(statement.source == Label.Source.LLM for statement in statements)
-        traced = self._record_turns(rows, queries)
-        return len(new), len(statements) - suggested, unchanged, problems, suggested + traced
+        disagreement.measure(list(dict.fromkeys(label.query_id for label in later)))
+        llm_said = sum(statement.source == Label.Source.LLM for statement in statements)
+        new_turns = self._record_turns(rows, queries)
+        suggested = llm_said + sum(bool(turn.agents) for turn in new_turns.values())
+        unchanged = sum(_turn_key(row) not in new_turns for row in same)
+        return len(new), len(statements) - llm_said, unchanged, problems, suggested
 
-    def _record_turns(self, rows: Sequence[Row], queries: Sequence[adding.StoredQuery]) -> int:
-        """Keep who answered the turns of an export of traces; how many are new."""
+    def _record_turns(
+        self, rows: Sequence[Row], queries: Sequence[adding.StoredQuery]
+    ) -> dict[tuple[str, str], TracedTurn]:
+        """Keep who answered the turns of an export of traces; returns those that are new."""
         pairs = []
         for row, query in zip(rows, queries, strict=True):
             if isinstance(row, FileRow) and row.turn is not None and not (query.erased or query.deleted):
@@ -240,14 +263,14 @@ class Reader:
                 if self.redactor:
                     turn = traces.redacted_turn(turn, self.redactor)
                 pairs.append(traces.Traced(turn, query.pk, place, alone))
-        return traces.record(self.upload.dataset.pool, pairs, self.upload) if pairs else 0
+        return traces.record(self.upload.dataset.pool, pairs, self.upload) if pairs else {}
 
     def _statements(
         self, row: Row, query: int, earlier: "dict[Slot, Before]", is_new: bool
     ) -> tuple[list[labels.NewLabel], list[ImportProblem]]:
         """The labels that a row makes for its query, and what of it was not taken. `said`: what was said before, in each slot; what
         this row says is added."""
-        made: list[labels.NewLabel] = []
+        new_labels: list[labels.NewLabel] = []
         wrong: list[ImportProblem] = []
         spoken: list[tuple[str, User | None, frozenset[int], frozenset[int] | None, dict[str, Any], Any]] = []
         if row.required is not None:
@@ -278,13 +301,13 @@ class Reader:
                     continue
                 earlier[slot] = (required, asked_of, self.upload.pk, row.line, provenance.get("model"))
                 origin = {**provenance, "import": self.upload.pk, "line": row.line}
-                made.append(
+                new_labels.append(
                     labels.NewLabel(query, source, required, asked_of, author=author, scores=scores, provenance=origin)
                 )
             elif before[0] != required or (about is not None and before[1] != asked_of):
                 reason = self._conflict(needed, before, author if source == Label.Source.HUMAN else None)
                 wrong.append(self._problem(row, reason, "required_agents", rejected=source != Label.Source.LLM))
-        return made, wrong
+        return new_labels, wrong
 
     def _note_splits(self, rows: Sequence[Row]) -> None:
         """Keep which groups without a split this batch gives one, for undoing it."""
@@ -292,8 +315,8 @@ class Reader:
         if keys:
             pool = self.upload.dataset.pool_id
             groups = SplitGroup.objects.filter(pool=pool, split="", key__in=inserting.among(list(keys)))
-            if given := list(groups.values_list("pk", flat=True)):
-                self.upload.undo.setdefault("splits", []).extend(given)
+            if numbered := list(groups.values_list("pk", flat=True)):
+                self.upload.undo.setdefault("splits", []).extend(numbered)
                 Import.objects.filter(pk=self.upload.pk).update(undo=self.upload.undo)
 
     def _new(self, row: Row) -> adding.NewQuery:

@@ -58,11 +58,11 @@ class FileRow(Row):
 
 
 def own_rows(
-    stream: BinaryIO, format: str, agents: Sequence[Agent], *, limits: Limits = JOB, position: Position | None = None
+    stream: BinaryIO, format: str, agents: Sequence[Agent], position: Position | None = None
 ) -> Iterator[Row | RowError]:
     """The queries of a file of our own format: "jsonl", "csv" or "txt". Raises Unreadable."""
     roster = Roster(agents)
-    for record in reader.records(stream, OWN[format], limits=limits, position=position):
+    for record in reader.records(stream, OWN[format], position=position):
         if isinstance(record, RowError):
             yield record
             continue
@@ -119,8 +119,8 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
         about = None if asked is None else values.of(asked)
     except Unknown as error:
         raise BadRow(f"not understood: {error}", "required_agents", short(task.values.get("text") or "")) from None
-    own = {key: value for key, value in task.values.items() if key not in ("asked_agents", MEMBER)}
-    plain = _checked(row_of(line, own, roster))
+    columns = {key: value for key, value in task.values.items() if key not in ("asked_agents", MEMBER)}
+    plain = _checked(row_of(line, columns, roster))
     alone = next((statement for statement in statements if not statement.by and statement.asked is None), None)
     if alone is not None and about is not None and not alone.required <= about:
         raise BadRow("an agent is required but not among asked_agents", "required_agents", short(plain.text))
@@ -141,15 +141,15 @@ def understood(answer: Annotation, reading: Reading, values: Values) -> frozense
 
 def _about(answer: Annotation, values: Values) -> frozenset[int]:
     about = [values.agents_of(label) for label in answer.about or ()]
-    return frozenset[int]().union(*(one for one in about if one is not None))
+    return frozenset[int]().union(*(agents for agents in about if agents is not None))
 
 
-def _suggested(one: Prediction, values: Values) -> Suggested:
+def _suggested(prediction: Prediction, values: Values) -> Suggested:
     scores = {}
-    for label, score in one.scores.items():
+    for label, score in prediction.scores.items():
         for agent in values.agents_of(label) or ():
             scores[agent] = max(0.0, min(1.0, score if score <= 1 else score / 100))
-    return Suggested(one.source, values.of(one.labels) or frozenset(), scores)
+    return Suggested(prediction.source, values.of(prediction.labels) or frozenset(), scores)
 
 
 # ---------------------------------------------------------------------------------------------------- records as tasks
@@ -202,16 +202,16 @@ def _by_name(cells: list[Any] | dict[str, Any], names: list[str] | None) -> dict
     return dict(zip(names or [], cells, strict=False)) if isinstance(cells, list) else cells
 
 
-def _joined(one: Task, other: Task) -> Task:
+def _joined(task: Task, other: Task) -> Task:
     """Two records that each ask about one label of the same text, as one."""
     by: dict[str, Annotation] = {}
-    for answer in (*one.answers, *other.answers):
+    for answer in (*task.answers, *other.answers):
         before = by.get(answer.by)
         if before is not None:
             about = tuple(dict.fromkeys((*(before.about or ()), *(answer.about or ()))))
             answer = Annotation(answer.by, list(dict.fromkeys([*before.labels, *answer.labels])), about)
         by[answer.by] = answer
-    return replace(one, answers=tuple(by.values()), predictions=one.predictions + other.predictions)
+    return replace(task, answers=tuple(by.values()), predictions=task.predictions + other.predictions)
 
 
 def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: Reading) -> Task | None:
@@ -306,17 +306,17 @@ def _predictions(listed: Any, fields: Mapping[str, Any]) -> tuple[Prediction, ..
         labels = fields["suggested_agents"]
         whole = {} if score is None else dict.fromkeys([labels] if isinstance(labels, str) else map(str, labels), score)
         predictions.append(Prediction(str(fields.get("suggestion_source") or "file"), labels, whole))
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict):
+    for prediction in listed if isinstance(listed, list) else ():
+        if isinstance(prediction, dict):
             scores = {
                 str(name): number
-                for name, score in (one.get("scores") or {}).items()
+                for name, score in (prediction.get("scores") or {}).items()
                 if (number := _number(score)) is not None
             }
-            labels = one.get(
-                "agents", one.get("required_agents", [name for name, score in scores.items() if score >= 0.5])
+            labels = prediction.get(
+                "agents", prediction.get("required_agents", [name for name, score in scores.items() if score >= 0.5])
             )
-            predictions.append(Prediction(str(one.get("source") or "file"), labels, scores))
+            predictions.append(Prediction(str(prediction.get("source") or "file"), labels, scores))
     return tuple(predictions)
 
 

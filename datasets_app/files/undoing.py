@@ -43,17 +43,17 @@ def undo(upload: Import, actor: Who) -> Undone:
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
         brought = Query.objects.filter(dataset__pool=pool, origin=f"import {upload.pk}")
-        own = set(brought.values_list("pk", flat=True))
+        imported = set(brought.values_list("pk", flat=True))
         groups = set(brought.values_list("group_id", flat=True))
         changed, count = _take_labels_out(upload, pool)
-        gone = own - _touched(own)
+        gone = imported - _touched(imported)
         for keys in _batches(sorted(gone)):
             Query.objects.filter(pk__in=keys).delete()
-        left = sorted((changed | own) - gone)
-        gold.recompose(left)
-        disagreement.measure(left)
+        remaining = sorted((changed | imported) - gone)
+        gold.recompose(remaining)
+        disagreement.measure(remaining)
         _take_back(upload, pool, groups)
-        undone = Undone(len(gone), count, len(own) - len(gone))
+        undone = Undone(len(gone), count, len(imported) - len(gone))
         detail = {"import": upload.pk, "queries": undone.queries, "labels": undone.labels, "kept": undone.kept}
         audit.record("import.undone", actor=actor, target=upload.file_name, pool=pool, detail=detail)
         _forget(upload)
@@ -64,13 +64,13 @@ def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
     """Delete the import's labels; what they superseded is current again. Returns the queries they spoke of, and how many they were."""
     labels_made = list(Label.objects.filter(query__dataset__pool=pool, provenance__import=upload.pk).order_by("-pk"))
     queries = {label.query_id for label in labels_made}
-    left = labels_made
-    while left:
+    remaining = labels_made
+    while remaining:
         # Of one slot the latest first: it hands on what it superseded.
         slots: set[tuple[int, str, int | None]] = set()
         now: list[Label] = []
         later: list[Label] = []
-        for label in left:
+        for label in remaining:
             slot = (label.query_id, label.source, label.author_id if label.source == Label.Source.HUMAN else None)
             (later if slot in slots else now).append(label)
             slots.add(slot)
@@ -78,7 +78,7 @@ def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
             fresh = list(Label.objects.filter(pk__in=[label.pk for label in batch]))
             labels.withdraw_many(fresh, None)
             Label.objects.filter(pk__in=[label.pk for label in batch]).delete()
-        left = later
+        remaining = later
     return queries, len(labels_made)
 
 
@@ -98,21 +98,21 @@ def _touched(keys: set[int]) -> set[int]:
 
 def _take_back(upload: Import, pool: Pool, groups: set[int]) -> None:
     """What the import made beside queries and labels."""
-    made = upload.undo
+    undo_data = upload.undo
     for keys in _batches(sorted(groups)):
         SplitGroup.objects.filter(pk__in=keys, queries__isnull=True).delete()
     if not Snapshot.objects.filter(pool=pool, created_at__gt=upload.created_at).exists():
-        for keys in _batches(made.get("splits", [])):
+        for keys in _batches(undo_data.get("splits", [])):
             SplitGroup.objects.filter(pk__in=keys).update(split="")
-    for key in made.get("users", []):
+    for key in undo_data.get("users", []):
         user = User.objects.filter(pk=key, is_active=False, last_login=None).first()
         if user is not None and not user.labels.exists():
             user.delete()
-    for value, agents in made.get("values", {}).items():
+    for value, agents in undo_data.get("values", {}).items():
         LabelValue.objects.filter(pool=pool, value=value).update(agents=agents, upload=None)
     # Whoever has labeled since has been asked about these agents too.
     spoken = Label.objects.filter(query__dataset__pool=pool, created_at__gte=upload.created_at).exists()
-    for number in sorted(made.get("agents", []), reverse=True):
+    for number in sorted(undo_data.get("agents", []), reverse=True):
         agent = Agent.objects.filter(pool=pool, number=number).first()
         try:
             with transaction.atomic():
@@ -121,15 +121,15 @@ def _take_back(upload: Import, pool: Pool, groups: set[int]) -> None:
                     Pool.objects.filter(pk=pool.pk, next_agent_number=number + 1).update(next_agent_number=number)
         except ProtectedError:
             continue  # it is in use by now
-    if "filled_to" in made:
-        QueueSettings.objects.filter(pool=pool).update(filled_to=made["filled_to"])
+    if "filled_to" in undo_data:
+        QueueSettings.objects.filter(pool=pool).update(filled_to=undo_data["filled_to"])
 
 
 def _forget(upload: Import) -> None:
     dataset = upload.dataset
-    made = upload.undo.get("dataset", False)
+    created = upload.undo.get("dataset", False)
     upload.delete()
-    if made and not dataset.queries.exists() and not dataset.imports.exists():
+    if created and not dataset.queries.exists() and not dataset.imports.exists():
         dataset.delete()
 
 

@@ -26,6 +26,8 @@ _BETWEEN = (
 _SURELY_BETWEEN = r"[;|\r\n]"
 #: A guess at what an unknown value means is as like it as this, at least.
 LIKE = 0.55
+#: Characters of a cell that may name several agents by parts of their names.
+LONGEST_OF_SEVERAL = 200
 
 
 class Unknown(Exception):
@@ -50,6 +52,8 @@ class Values:
             for name in (agent.name, agent.key):
                 by_letters.setdefault(_letters(name), set()).add(agent.id)
         self._by_letters = {name: min(ids) for name, ids in by_letters.items() if name and len(ids) == 1}
+        self._keywords = [({normalise(word) for word in agent.keywords}, agent) for agent in agents]
+        self._guesses: dict[str, Agent | None] = {}
 
     def agents_of(self, part: Any) -> frozenset[int] | None:
         """The agents that one value names: none of them for a word of NONE_WORDS, None for a value that leaves its query without a
@@ -100,7 +104,11 @@ class Values:
         return self._divided(value)
 
     def _divided(self, value: Any) -> list[Any]:
-        return [part for one in (value if isinstance(value, list) else [value]) for part in self._split(one)]
+        return [
+            part
+            for part_of_value in (value if isinstance(value, list) else [value])
+            for part in self._split(part_of_value)
+        ]
 
     def _split(self, value: Any) -> list[Any]:
         """A cell's single values: the whole one where it is known, else by the separator that leaves the fewest unknown."""
@@ -116,8 +124,20 @@ class Values:
         if fewest == 1.0:  # nothing of it is known: what nobody writes within a name still divides it
             parts = [part.strip() for part in re.split(_SURELY_BETWEEN, value) if part.strip()]
             words = value.split()
-            return words if len(words) > 1 and all(map(self._knows, words)) else parts or best
+            if len(words) > 1 and all(map(self._knows, words)):
+                return words
+            return self._like_several(value) if len(parts) < 2 else parts
         return best
+
+    def _like_several(self, value: str) -> list[str]:
+        """A cell of which nothing is known, divided where each part is like the name of another agent."""
+        if len(value) <= LONGEST_OF_SEVERAL:
+            for between in _BETWEEN:
+                parts = [part.strip() for part in re.split(between, value) if part.strip()]
+                agents = [self.guess(part) for part in parts]
+                if len(parts) > 1 and all(agents) and len({agent.id for agent in agents if agent}) == len(parts):
+                    return parts
+        return [value.strip()]
 
     def _knows(self, part: str) -> bool:
         try:
@@ -127,9 +147,18 @@ class Values:
         return True
 
     def guess(self, part: str) -> Agent | None:
-        """The agent whose name is most like an unknown value, where one is like it at all."""
-        scored = [(_alike(normalise(part), normalise(agent.name)), -agent.id, agent) for agent in self._agents]
-        best = max(scored, key=lambda one: one[:2], default=None)
+        """The agent whose name is most like an unknown value, or that alone has it as a keyword; None where there is none."""
+        plain = normalise(part)
+        if plain not in self._guesses:
+            self._guesses[plain] = self._guess(plain)
+        return self._guesses[plain]
+
+    def _guess(self, plain: str) -> Agent | None:
+        having = [agent for words, agent in self._keywords if plain in words]
+        if len(having) == 1:
+            return having[0]
+        scored = [(_alike(plain, normalise(agent.name)), -agent.id, agent) for agent in self._agents]
+        best = max(scored, key=lambda candidate: candidate[:2], default=None)
         return best[2] if best and best[0] >= LIKE else None
 
 
@@ -148,8 +177,8 @@ def _opened(value: Any) -> Any:
         for name in ("choices", "labels", "taxonomy", "value", "values"):
             if name in value:
                 return _opened(value[name])
-        if value and all(isinstance(one, bool) or one in (0, 1, "0", "1") for one in value.values()):
-            return [name for name, one in value.items() if one in (True, 1, "1")]
+        if value and all(isinstance(cell, bool) or cell in (0, 1, "0", "1") for cell in value.values()):
+            return [name for name, cell in value.items() if cell in (True, 1, "1")]
         return [json.dumps(value, ensure_ascii=False)]
     if isinstance(value, list):
         return list(_flat(value))
@@ -169,18 +198,18 @@ def _flat(values: list[Any]) -> Iterator[Any]:
             yield value
 
 
-def _alike(one: str, other: str) -> float:
+def _alike(text: str, other: str) -> float:
     """How alike two names are, from 0 to 1: by their letters, or by how many of the shorter one's words begin like the other's."""
-    ones, others = re.findall(r"\w+", one), re.findall(r"\w+", other)
+    ones, others = re.findall(r"\w+", text), re.findall(r"\w+", other)
     if not ones or not others:
         return 0.0
-    letters = difflib.SequenceMatcher(None, one, other).ratio()
+    letters = difflib.SequenceMatcher(None, text, other).ratio()
     fewer, more = sorted((ones, others), key=len)
     begun = sum(any(_begin_alike(a, b) for b in more) for a in fewer)
     return max(letters, 0.9 * begun / len(fewer))
 
 
-def _begin_alike(one: str, other: str) -> bool:
+def _begin_alike(text: str, other: str) -> bool:
     """Whether two words are one but for an ending: “labs” and “lab”, “pharmacist” and “pharmacy”."""
-    shared = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return shared >= 3 and shared >= min(len(one), len(other)) - 2
+    shared = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+    return shared >= 3 and shared >= min(len(text), len(other)) - 2

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -80,17 +80,19 @@ def disputes(pool: Pool) -> "QuerySet[Query]":
 
 def doubts(pool: Pool) -> "QuerySet[Query]":
     """Queries that somebody was unsure of and that have no gold."""
-    unsure = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.HUMAN, unsure=True)
+    unsure = Label.objects.current().filter(source=Label.Source.HUMAN, unsure=True)
     open_ones = Query.objects.of(pool).filter(state=Query.State.LABELED)
-    return open_ones.filter(Exists(unsure)).order_by("pk")
+    return open_ones.filter(pk__in=unsure.order_by().values("query")).order_by("pk")
 
 
 def passed(pool: Pool) -> "QuerySet[Query]":
-    """Queries that somebody skipped and nobody has answered since."""
-    skips = Assignment.objects.filter(item__query=OuterRef("pk"), state=Assignment.State.SKIPPED)
-    unlabeled = (Query.State.UNLABELED, Query.State.DRAFT)
-    open_ones = Query.objects.of(pool).filter(state__in=unlabeled)
-    return open_ones.filter(Exists(skips)).order_by("pk")
+    """Queries that somebody skipped and nobody has answered since; an LLM's label is no answer."""
+    skips = Assignment.objects.filter(item__pool=pool, state=Assignment.State.SKIPPED)
+    answers = Label.objects.current().filter(query=OuterRef("pk")).exclude(source=Label.Source.LLM)
+    by_llm_alone = Q(state=Query.State.LABELED) & ~Exists(answers)
+    unlabeled = Q(state__in=(Query.State.UNLABELED, Query.State.DRAFT))
+    open_ones = Query.objects.of(pool).filter(unlabeled | by_llm_alone)
+    return open_ones.filter(pk__in=skips.values("item__query")).order_by("pk")
 
 
 def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
@@ -162,11 +164,13 @@ class Ruling:
 def decide(pool: Pool, query: Query, ruling: Ruling, *, author: User) -> Label:
     """Record a reviewer's decision; every label that it decides between stays as it is. Raises DecisionError."""
     if ruling.reason not in REASONS:
-        raise DecisionError(_("Choose why people differed. The reason is stored with the gold label."))
+        if query.state == Query.State.DISAGREEMENT:
+            raise DecisionError(_("Choose why people differed. The reason is stored with the gold label."))
+        raise DecisionError(_("Choose why it was difficult. The reason is stored with the gold label."))
     remark = ruling.remark.strip()
     words = str(REASONS[ruling.reason]) + (f": {remark}" if remark else "")
     with transaction.atomic():
-        if any(one.deleted_at for one in gold.lock([query.pk])):
+        if any(locked.deleted_at for locked in gold.lock([query.pk])):
             raise DecisionError(_("This query was deleted meanwhile. Restore it first."))
         asked = ruling.asked
         if asked is None:
@@ -181,13 +185,15 @@ def decide(pool: Pool, query: Query, ruling: Ruling, *, author: User) -> Label:
             **({"seen_at": ruling.seen_at} if ruling.seen_at else {}),
         }
         label = labels.record(
-            query,
-            source=Label.Source.ADJUDICATION,
-            author=author,
-            required=ruling.required,
-            asked=asked | ruling.required,
-            reason=words[:200],
-            provenance=provenance,
+            labels.NewLabel(
+                query.pk,
+                source=Label.Source.ADJUDICATION,
+                author=author,
+                required=ruling.required,
+                asked=asked | ruling.required,
+                reason=words[:200],
+                provenance=provenance,
+            )
         )
         disagreement.measure([query.pk])
     return label

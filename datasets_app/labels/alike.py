@@ -55,7 +55,7 @@ def waiting(lease: Assignment) -> list[Alike]:
     likeness.pop(query.pk, None)
     items = _answerable(settings, lease.person).filter(query__in=likeness).select_related("query")
     similar = [Alike(item.query, likeness[item.query_id]) for item in items]
-    return sorted(similar, key=lambda one: (-one.likeness, one.query.pk))[:OFFERED]
+    return sorted(similar, key=lambda match: (-match.likeness, match.query.pk))[:OFFERED]
 
 
 def take(lease: Assignment, query_ids: Collection[int]) -> list[Assignment]:
@@ -77,14 +77,14 @@ def _line(settings: QueueSettings) -> tuple[int, int]:
 
 
 def _answerable(settings: QueueSettings, person: User) -> "QuerySet[QueueItem]":
-    own = Assignment.objects.filter(item=OuterRef("pk"), person=person)
-    holds = own.filter(state=queue.HELD, blind=False, drawn=False)
+    leases = Assignment.objects.filter(item=OuterRef("pk"), person=person)
+    holds = leases.filter(state=queue.HELD, blind=False, drawn=False)
     blind, evaluation = _line(settings)
     items = QueueItem.objects.filter(
         pool=settings.pool, agent=None, blind_lot__gte=blind, evaluation_lot__gte=evaluation, query__turn=None,
         query__deleted_at=None, query__erased_at=None,
     )  # fmt: skip
-    return items.filter(Q(Exists(holds)) | (queue.OPEN & ~Exists(own)))
+    return items.filter(Q(Exists(holds)) | (queue.OPEN & ~Exists(leases)))
 
 
 @lru_cache(maxsize=4)
@@ -93,13 +93,12 @@ def _compared(
 ) -> tuple[Sequence[int], Neighbours]:
     """The keys of the queries that are held or next in line, and their texts ready to be compared with; kept until more come in, for a
     minute at most. The database reads COMPARED items of each, whatever they are."""
-    held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=queue.HELD).order_by("leased_until")
-    open_items = QueueItem.objects.filter(queue.OPEN, pool=pool, agent=None).order_by("rank", "id")
     columns = ("query", "blind_lot", "evaluation_lot", "query__turn", "query__text")
-    rows = [
-        *held.values_list(*(f"item__{name}" for name in columns))[:COMPARED],
-        *open_items.values_list(*columns)[:COMPARED],
-    ]
+    open_items = QueueItem.objects.filter(queue.OPEN, pool=pool, agent=None).order_by("rank", "id")
+    held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=queue.HELD).order_by("leased_until")
+    # What is open is read first: an item that somebody leases between the two is in both then, the other way round in neither.
+    next_in_line = list(open_items.values_list(*columns)[:COMPARED])
+    rows = [*held.values_list(*(f"item__{name}" for name in columns))[:COMPARED], *next_in_line]
     texts = {
         query: text[:CHARACTERS]
         for query, blind, evaluation, turn, text in rows

@@ -98,9 +98,9 @@ def _suggested(queries: "QuerySet[Query]", _agent: Agent | None) -> "QuerySet[Qu
 
 def _label(statements: Iterable[labels.NewLabel], keys: Sequence[int]) -> dict[int, Before]:
     """Record labels; the `before` of a query is the key of the label that was made."""
-    made = {label.query_id: label.pk for label in labels.record_many(list(statements))}
+    label_by_query = {label.query_id: label.pk for label in labels.record_many(list(statements))}
     disagreement.measure(keys)
-    return made
+    return label_by_query
 
 
 def _one_agent(change: BulkChange, keys: Sequence[int], *, required: bool) -> dict[int, Before]:
@@ -124,10 +124,10 @@ def _one_agent(change: BulkChange, keys: Sequence[int], *, required: bool) -> di
 
 
 def _accept(change: BulkChange, keys: Sequence[int]) -> dict[int, Before]:
-    made = {label.query_id: label.pk for label in labels.record_many(list(_accepted(change, keys)))}
-    reask.ask_about_the_rest(change.pool, list(made))
+    label_by_query = {label.query_id: label.pk for label in labels.record_many(list(_accepted(change, keys)))}
+    reask.ask_about_the_rest(change.pool, list(label_by_query))
     disagreement.measure(keys)
-    return made
+    return label_by_query
 
 
 def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLabel]:
@@ -156,9 +156,9 @@ def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLab
 def _withdraw(_change: BulkChange, before: Mapping[int, Before], actor: User) -> int:
     """What the change's labels said counts no more; whatever was said since stays."""
     queries = list(before)
-    kept = [query.pk for query in gold.lock(queries) if query.erased_at is not None]  # their gold counts as it is
-    made = Label.objects.filter(pk__in=before.values()).exclude(query__in=kept)
-    standing = list(made.exclude(pk__in=made.withdrawn().values("pk")))
+    erased = [query.pk for query in gold.lock(queries) if query.erased_at is not None]  # their gold counts as it is
+    withdrawn = Label.objects.filter(pk__in=before.values()).exclude(query__in=erased)
+    standing = list(withdrawn.exclude(pk__in=withdrawn.withdrawn().values("pk")))
     counted = sum(label.superseded_at is None for label in standing)
     labels.withdraw_many(standing, actor)
     gold.recompose(queries)

@@ -53,12 +53,14 @@ def correct(
                 author=person,
             )
         label = labels.record(
-            query,
-            source=Label.Source.HUMAN,
-            author=person,
-            required=sorted(required),
-            asked=sorted(asked),
-            provenance={"via": "correction", "seen_at": seen_at},
+            labels.NewLabel(
+                query.pk,
+                source=Label.Source.HUMAN,
+                author=person,
+                required=sorted(required),
+                asked=sorted(asked),
+                provenance={"via": "correction", "seen_at": seen_at},
+            )
         )
         disagreement.measure([query.pk])
     return label
@@ -66,8 +68,10 @@ def correct(
 
 def take_back(pool: Pool, key: int | None, person: User) -> None:
     """Undo this person's correction of that key. Raises ChoiceError where there is none, or it was taken back."""
-    own = Label.objects.filter(query__dataset__pool=pool, author=person, provenance__has_key="seen_at")
-    label = None if key is None else own.select_related("query__dataset__pool").filter(pk=key).first()
+    corrections_of_person = Label.objects.filter(
+        query__dataset__pool=pool, author=person, provenance__has_key="seen_at"
+    )
+    label = None if key is None else corrections_of_person.select_related("query__dataset__pool").filter(pk=key).first()
     if label is None:
         raise labeling.ChoiceError(_("This label was taken back already."))
     try:

@@ -70,7 +70,7 @@ def measure(query_ids: Collection[int]) -> None:
         for label in by_query[item.query_id]:
             of[label.source].append(label)
         steps = merged[item.pool_id]
-        people = [answer(own, steps) for own in by_person(of[Label.Source.HUMAN]).values()]
+        people = [answer(labels_of_person, steps) for labels_of_person in by_person(of[Label.Source.HUMAN]).values()]
         machine = [answer([label], steps) for label in of[Label.Source.LLM]]
         judged = people or [answer([label], steps) for label in of[Label.Source.IMPORT]]
         item.disagreement = 0.0

@@ -68,10 +68,10 @@ def fill(
     at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
     count = 0
     while at < newest and (limit is None or count < limit):
-        made = _fill_window(settings, at, min(BATCH, BATCH if limit is None else limit - count), wait=limit is None)
-        if made is None:
+        window = _fill_window(settings, at, min(BATCH, BATCH if limit is None else limit - count), wait=limit is None)
+        if window is None:
             break
-        at, came = made
+        at, came = window
         count += came
     return count
 

@@ -120,8 +120,8 @@ def own_label(query: Query, person: User) -> Label | None:
 
 def own_answer(query: Query, person: User) -> frozenset[int] | None:
     """The agents that the query needs as this person has said in all; None where they have said nothing."""
-    own = list(_own_labels(query, person))
-    return voices.answer(own, {}).required if own else None
+    labels_of_person = list(_own_labels(query, person))
+    return voices.answer(labels_of_person, {}).required if labels_of_person else None
 
 
 def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
@@ -135,14 +135,14 @@ def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
     for label in labels.select_related("query").order_by("pk"):
         of_query.setdefault(label.query_id, []).append(label)
     labels_by_turn = {}
-    for own in of_query.values():
-        own_messages = before(own[0].query.routed_text)
+    for labels_of_turn in of_query.values():
+        own_messages = before(labels_of_turn[0].query.routed_text)
         for place, message in enumerate(messages):
             # What an earlier turn had before it is what stands before its message, as far back as both reach.
             both = min(len(own_messages), place)
-            same = message.role == USER and message.content == own[0].query.text
+            same = message.role == USER and message.content == labels_of_turn[0].query.text
             if same and own_messages[len(own_messages) - both :] == messages[place - both : place]:
-                labels_by_turn[place] = voices.answer(own, {}).required
+                labels_by_turn[place] = voices.answer(labels_of_turn, {}).required
     return labels_by_turn
 
 
@@ -173,8 +173,8 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
             "step": step,
         }
         if draft is None:
-            draft, made = Draft.objects.get_or_create(query=query, person=person, agent=agent, defaults=fields)
-            if made:
+            draft, created = Draft.objects.get_or_create(query=query, person=person, agent=agent, defaults=fields)
+            if created:
                 Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
                 return draft
         if draft.writer == writer[:40]:
@@ -225,7 +225,7 @@ def submit(
     query, person = lease.item.query, lease.person
     followers = alike.take(lease, similar)
     with transaction.atomic():
-        locked = {one.pk: one for one in gold.lock([query.pk, *(one.item.query_id for one in followers)])}
+        locked = {row.pk: row for row in gold.lock([query.pk, *(follower.item.query_id for follower in followers)])}
         done = _sent_before(key, lease)
         if done is not None:
             return done, False
@@ -238,15 +238,17 @@ def submit(
         if current is not None and current.pk != base:
             raise _stale(current, query, person, lease.item.agent)
         label = labels.record(
-            query,
-            source=Label.Source.HUMAN,
-            author=person,
-            required=choice.required,
-            asked=choice.asked,
-            unsure=choice.unsure,
-            note=choice.note,
-            provenance=_provenance(lease, choice, seconds) | ({"api_key": api_key} if api_key else {}),
-            partial=lease.item.agent_id is not None,
+            labels.NewLabel(
+                query.pk,
+                source=Label.Source.HUMAN,
+                author=person,
+                required=choice.required,
+                asked=choice.asked,
+                unsure=choice.unsure,
+                note=choice.note,
+                provenance=_provenance(lease, choice, seconds) | ({"api_key": api_key} if api_key else {}),
+                partial=lease.item.agent_id is not None,
+            )
         )
         try:
             with transaction.atomic():
@@ -258,7 +260,7 @@ def submit(
         for follower in followers:
             if locked[follower.item.query_id].deleted_at is None:
                 _follow(submission, follower, choice)
-        disagreement.measure([query.pk, *(one.item.query_id for one in followers)])
+        disagreement.measure([query.pk, *(follower.item.query_id for follower in followers)])
     return submission, True
 
 
@@ -268,14 +270,16 @@ def _follow(submission: Submission, lease: Assignment, choice: Choice) -> None:
     if peers.seen(lease.item.query, lease.person):
         provenance["peers_seen"] = True
     label = labels.record(
-        lease.item.query,
-        source=Label.Source.HUMAN,
-        author=lease.person,
-        required=choice.required,
-        asked=choice.asked,
-        unsure=choice.unsure,
-        note=choice.note,
-        provenance=provenance,
+        labels.NewLabel(
+            lease.item.query.pk,
+            source=Label.Source.HUMAN,
+            author=lease.person,
+            required=choice.required,
+            asked=choice.asked,
+            unsure=choice.unsure,
+            note=choice.note,
+            provenance=provenance,
+        )
     )
     Submission.objects.create(
         key=uuid.uuid4().hex, item=lease.item, person=lease.person, label=label, together=submission
@@ -356,7 +360,7 @@ def _undo_submit(submission: Submission, person: User) -> Undone | None:
     with transaction.atomic():
         gold.lock(list(sent.values_list("item__query", flat=True)))
         each = sent.select_related("label", "item__query", "item__pool", "item__agent").order_by("pk")
-        undone = [one.item.query for one in each if _take_back(one, person)]
+        undone = [lease.item.query for lease in each if _take_back(lease, person)]
         disagreement.measure([query.pk for query in undone])
     return Undone(undone[0], "submit") if undone else None
 

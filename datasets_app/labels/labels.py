@@ -16,7 +16,7 @@ from agents_app import audit
 from agents_app.checks import FieldError
 from agents_app.models import Agent, Pool
 from datasets_app.labels import gold
-from datasets_app.models import Label, Query, inserting
+from datasets_app.models import Label, inserting
 
 BATCH = 1_000
 
@@ -49,43 +49,18 @@ class NewLabel:
     note: str = ""
 
 
-def record(
-    query: Query,
-    *,
-    source: str,
-    author: User | None = None,
-    required: Collection[int],
-    asked: Collection[int],
-    scores: Mapping[int, float] | None = None,
-    unsure: bool = False,
-    reason: str = "",
-    provenance: Mapping[str, Any] | None = None,
-    partial: bool = False,
-    note: str = "",
-) -> Label:
+def record(statement: NewLabel) -> Label:
     """Record one label: in one transaction it supersedes what its source (for people, its author) said before, gold is composed
     again and the query's state set; a `partial` one supersedes only what it repeats. A person's leaves an audit entry. Returns the
     label; raises LabelError."""
-    statement = NewLabel(
-        query_id=query.pk,
-        source=source,
-        author=author,
-        required=required,
-        asked=asked,
-        scores=scores,
-        unsure=unsure,
-        reason=reason,
-        provenance=provenance or {},
-        note=note,
-        partial=partial,
-    )
+    author = statement.author
     with transaction.atomic():
         label = record_many([statement])[0]
         if author is not None:
-            action = "label.adjudicated" if source == Label.Source.ADJUDICATION else "label.submitted"
-            key = (provenance or {}).get("api_key")
+            action = "label.adjudicated" if statement.source == Label.Source.ADJUDICATION else "label.submitted"
+            key = statement.provenance.get("api_key")
             by = audit.Actor(f"{author.get_username()} by key {key}", author) if key else author
-            _audit(action, query.pk, by, {"required": sorted(required), "label": label.pk})
+            _audit(action, statement.query_id, by, {"required": sorted(statement.required), "label": label.pk})
     return label
 
 
@@ -138,7 +113,9 @@ def record_first(pool: Pool, statements: Sequence[NewLabel], states: Mapping[int
             for statement in statements
         ],
     )
-    gold.store_first(pool, [(one.query_id, key, one) for one, key in zip(statements, keys, strict=True)], states)
+    gold.store_first(
+        pool, [(statement.query_id, key, statement) for statement, key in zip(statements, keys, strict=True)], states
+    )
     return keys
 
 
@@ -157,7 +134,7 @@ def withdraw(label: Label, actor: User | None) -> Label | None:
         gold.recompose([label.query_id])
         _audit("label.withdrawn", label.query_id, actor, {"label": label.pk})
     label.refresh_from_db(fields=("superseded_at", "superseded_by", "provenance"))
-    return max(restored, key=lambda one: one.pk) if restored else None
+    return max(restored, key=lambda label_: label_.pk) if restored else None
 
 
 def withdraw_many(withdrawn: Sequence[Label], actor: User | None) -> list[Label]:
@@ -183,7 +160,7 @@ def withdraw_many(withdrawn: Sequence[Label], actor: User | None) -> list[Label]
         label.provenance = {
             **label.provenance,
             "withdrawn_by": actor.get_username() if actor is not None else "system",
-            "restored": max((one.pk for one in restored if one.query_id == label.query_id), default=None),
+            "restored": max((label_.pk for label_ in restored if label_.query_id == label.query_id), default=None),
         }
     # First out, then back in: a whole label is alone in its slot at every moment.
     Label.objects.bulk_update(withdrawn, ["superseded_at", "superseded_by", "provenance"])

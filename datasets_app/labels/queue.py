@@ -54,8 +54,8 @@ def resize(settings: QueueSettings, query_ids: Collection[int] | None = None) ->
     every = QueueItem.objects.filter(pool=settings.pool)
     if query_ids is not None:
         every = every.filter(query__in=query_ids)
-    asked = every.filter(wanted=True, decided=False, query__deleted_at__isnull=True)
-    items, questions = asked.filter(agent__isnull=True), asked.filter(agent__isnull=False)
+    wanted = every.filter(wanted=True, decided=False, query__deleted_at__isnull=True)
+    items, questions = wanted.filter(agent__isnull=True), wanted.filter(agent__isnull=False)
     line = round(settings.overlap_share * 10_000)
     for part, people in (
         (items.filter(overlap_lot__lt=line), settings.overlap),
@@ -84,10 +84,10 @@ def effect_of(settings: QueueSettings) -> Shares:
     def below(lot: str, share: float) -> Count:
         return Count("pk", filter=Q(**{f"{lot}__lt": round(share * LOTS)}))
 
-    asked = QueueItem.objects.filter(
+    questions = QueueItem.objects.filter(
         pool=settings.pool, agent=None, wanted=True, decided=False, query__deleted_at__isnull=True
     )
-    counts = asked.aggregate(
+    counts = questions.aggregate(
         queries=Count("pk"),
         overlap=below("overlap_lot", settings.overlap_share),
         blind=below("blind_lot", settings.blind_share),
@@ -124,7 +124,7 @@ def take(
         held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count]
     )
     if mine:
-        held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
+        held.filter(pk__in=[item.pk for item in mine]).update(leased_until=now + settings.idle)
     if agent is None and len(mine) < count:
         fill(pool, limit=ON_THE_WAY, settings=settings)
     while len(mine) < count:
@@ -161,9 +161,9 @@ def assignment_of(query: Query, person: User, pool: Pool, agent: Agent | None = 
 
 
 def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "QuerySet[QueueItem]":
-    own = Assignment.objects.filter(item=OuterRef("pk"), person=person)
+    leases = Assignment.objects.filter(item=OuterRef("pk"), person=person)
     items = QueueItem.objects.filter(OPEN, pool=settings.pool, agent=agent, query__deleted_at__isnull=True)
-    return items.filter(~Exists(own))
+    return items.filter(~Exists(leases))
 
 
 def waiting_for(pool: Pool, person: User, narrow: Narrowing) -> int:
@@ -176,8 +176,8 @@ def waiting_for(pool: Pool, person: User, narrow: Narrowing) -> int:
 def keep_only(pool: Pool, person: User, narrow: Narrowing) -> None:
     """End this person's leases on what they do not want to be asked about; their drafts stay."""
     held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=HELD, person=person)
-    kept = _held_within(pool, person, None, narrow).values_list("pk", flat=True)
-    _free(held.exclude(pk__in=list(kept)))
+    within = _held_within(pool, person, None, narrow).values_list("pk", flat=True)
+    _free(held.exclude(pk__in=list(within)))
 
 
 def _claim_next(
@@ -241,10 +241,10 @@ def take_these(settings: QueueSettings, person: User, items: Sequence[QueueItem]
     answered or skipped, and what others hold, is left out."""
     held = Assignment.objects.filter(item__in=items, person=person, state=HELD)
     held.update(leased_until=timezone.now() + settings.idle)
-    own = {lease.item_id: lease for lease in held}
+    lease_by_item = {lease.item_id: lease for lease in held}
     leases = []
     for item in items:
-        lease = own.get(item.pk) or _lease(item, person, settings)
+        lease = lease_by_item.get(item.pk) or _lease(item, person, settings)
         if lease is not None:
             lease.item, lease.person = item, person
             leases.append(lease)
@@ -264,7 +264,7 @@ def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None
     now = timezone.now()
     with transaction.atomic():
         _hold(item.pk)
-        lease, made = Assignment.objects.get_or_create(
+        lease, created = Assignment.objects.get_or_create(
             item=item,
             person=person,
             defaults={
@@ -272,7 +272,7 @@ def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None
                 "blind": is_blind(settings, item),
             },
         )
-        if made:
+        if created:
             QueueItem.objects.filter(pk=item.pk).update(taken=F("taken") + 1)
     lease.item = item
     return lease
@@ -339,13 +339,13 @@ def _free(leases: "QuerySet[Assignment]", ended_before: datetime | None = None) 
 def finish(lease: Assignment) -> None:
     """The person has answered, and their answer counts for good: also when the lease had ended meanwhile, or they had skipped."""
     now = timezone.now()
-    own = Assignment.objects.filter(item_id=lease.item_id, person_id=lease.person_id)
+    leases = Assignment.objects.filter(item_id=lease.item_id, person_id=lease.person_id)
     with transaction.atomic():
-        if own.filter(state__in=(HELD, DONE)).update(state=DONE, ended_at=now):
+        if leases.filter(state__in=(HELD, DONE)).update(state=DONE, ended_at=now):
             return
         _hold(lease.item_id)
         fields = {"state": DONE, "ended_at": now, "reason": "", "leased_until": now}
-        if not own.filter(state=SKIPPED).update(**fields):
+        if not leases.filter(state=SKIPPED).update(**fields):
             fields |= {"blind": lease.blind, "shown": lease.shown}
             Assignment.objects.create(item_id=lease.item_id, person_id=lease.person_id, **fields)
         QueueItem.objects.filter(pk=lease.item_id).update(taken=F("taken") + 1)
@@ -412,8 +412,8 @@ def may_hold(pool: Pool, person: User, agent: Agent | None = None) -> int:
     if not others:
         return MOST_HELD
     open_items = QueueItem.objects.filter(OPEN, pool=pool, agent=agent, query__deleted_at__isnull=True)
-    left = open_items[: MOST_HELD * 2 * (others + 1)].count()
-    return min(MOST_HELD, max(LEAST_HELD, left // (2 * (others + 1))))
+    open_count = open_items[: MOST_HELD * 2 * (others + 1)].count()
+    return min(MOST_HELD, max(LEAST_HELD, open_count // (2 * (others + 1))))
 
 
 def holdings(pool: Pool, agent: Agent | None = None) -> Sequence[Holding]:

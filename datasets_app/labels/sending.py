@@ -84,8 +84,8 @@ def take_back(pool: Pool, sent: Mapping[int, Sent]) -> int:
         alike[what].append(query)
     count = 0
     with transaction.atomic():
-        for (before, made), queries in alike.items():
-            items = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries, wanted=True, extra=made)
+        for (before, extra), queries in alike.items():
+            items = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries, wanted=True, extra=extra)
             if before.decided:  # closed again only if the decision that had closed it still stands
                 standing = Label.objects.current().filter(query=OuterRef("query"), **REVIEWED)
                 items.filter(Exists(standing)).update(decided=True)

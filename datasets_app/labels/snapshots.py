@@ -114,8 +114,8 @@ def _store(pool: Pool, drafted: Draft, author: User | None, note: str) -> Snapsh
     """The draft as a snapshot, or the one that holds the same. Raises _Overtaken, and then nothing has changed."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        given = splits.carry_out(pool, drafted.planned)
-        if sum(given.values()) != sum(map(len, drafted.planned.groups.values())):
+        carried_out = splits.carry_out(pool, drafted.planned)
+        if sum(carried_out.values()) != sum(map(len, drafted.planned.groups.values())):
             raise _Overtaken
         stored = Snapshot.objects.filter(pool=pool, digest=drafted.digest, erased_rows=0).first()
         if stored is not None:
@@ -270,7 +270,10 @@ def erase_all(
     for query in chosen:
         if query.pk not in doomed:
             same = Query.objects.filter(of_the_same(query), erased_at=None).select_related("dataset")
-            doomed |= {one.pk: ErasedQuery(one.pk, one.dataset.pool_id, one.routed_text) for one in same}
+            doomed |= {
+                same_query.pk: ErasedQuery(same_query.pk, same_query.dataset.pool_id, same_query.routed_text)
+                for same_query in same
+            }
             tick()
     if not doomed:
         return []
@@ -278,7 +281,7 @@ def erase_all(
     erased: dict[int, ErasedQuery] = {}
     for query in chosen:
         if query.pk not in erased:
-            erased |= {one.key: one for one in _erase_alike(query, actor)}
+            erased |= {erased_query.key: erased_query for erased_query in _erase_alike(query, actor)}
             tick()
     _forget_copies(list({**doomed, **erased}.values()))
     empty_log()
@@ -291,12 +294,15 @@ def _erase_alike(query: Query, actor: User | None) -> list[ErasedQuery]:
     with transaction.atomic():
         same = Query.objects.filter(of_the_same(query), erased_at=None).order_by("pk")
         locked = list(same.select_for_update(of=("self",), no_key=True).select_related("dataset__pool"))
-        if not any(one.pk == query.pk for one in locked):
+        if not any(locked_query.pk == query.pk for locked_query in locked):
             return []
-        erased = [ErasedQuery(one.pk, one.dataset.pool_id, one.routed_text) for one in locked]
-        for one in erased:
-            hooks.query_erased(one)
-        Label.objects.filter(query__in=[one.pk for one in locked]).update(reason="")
+        erased = [
+            ErasedQuery(locked_query.pk, locked_query.dataset.pool_id, locked_query.routed_text)
+            for locked_query in locked
+        ]
+        for erased_query in erased:
+            hooks.query_erased(erased_query)
+        Label.objects.filter(query__in=[locked_query.pk for locked_query in locked]).update(reason="")
         for row in locked:
             row.text, row.extra, row.messages = "", {}, None  # `turn` stays: the place of a turn in its conversation
             blanks = query_columns.erased()
@@ -309,7 +315,7 @@ def _erase_alike(query: Query, actor: User | None) -> list[ErasedQuery]:
 
 
 def _forget_copies(erased: Sequence[ErasedQuery]) -> None:
-    texts, keys = _texts(erased), {one.key for one in erased}
+    texts, keys = _texts(erased), {query.key for query in erased}
     long = {normalise(text) for text in texts if len(text) >= LONG}
 
     def is_gone(row: dict[str, Any]) -> bool:
@@ -323,7 +329,7 @@ def _forget_copies(erased: Sequence[ErasedQuery]) -> None:
 
 def _texts(erased: Iterable[ErasedQuery]) -> list[str]:
     """The texts that go with queries. A turn as short as "yes" is said in many conversations: elsewhere it is another query's."""
-    return list(dict.fromkeys(str(one.text) for one in erased if not before(one.text) or len(one.text) >= LONG))
+    return list(dict.fromkeys(str(query.text) for query in erased if not before(query.text) or len(query.text) >= LONG))
 
 
 def of_the_same(query: Query) -> Q:
@@ -462,8 +468,8 @@ def _rows(
         else:
             for key, source in current.values_list("query_id", "source"):
                 sources[key].add(source)
-        for key, identifier, text, messages, conversation, given, group, required, asked in batch:
-            split, judge = given or split_of.get(group, ""), _judge(sources[key])
+        for key, identifier, text, messages, conversation, fixed_split, group, required, asked in batch:
+            split, judge = fixed_split or split_of.get(group, ""), _judge(sources[key])
             if split in llm and (judge == Label.Source.LLM or split == Split.TRAIN):
                 whole = gold.compose(labels[key], merged, include_llm=True)
                 required, asked = whole.required, whole.asked

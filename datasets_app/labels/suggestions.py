@@ -72,9 +72,9 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
     ).values():
         merged |= steps
     for label in labels:
-        made = label.provenance
-        version = " · ".join(str(made[key]) for key in ("model", "prompt") if made.get(key))
-        fallback = str(made.get("fallback") or "")
+        provenance = label.provenance
+        version = " · ".join(str(provenance[key]) for key in ("model", "prompt") if provenance.get(key))
+        fallback = str(provenance.get("fallback") or "")
         by_query[label.query_id].append(
             _offer("llm", version, label.required, label.asked, label.scores or {}, merged, fallback)
         )
@@ -85,7 +85,9 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
         by_query[query].append(_offer("traffic", source, agents, agents, {}, merged))
     if about is not None:
         return {
-            query: kept for query, of in by_query.items() if (kept := [offer for offer in of if about in offer.asked])
+            query: offers_about
+            for query, of in by_query.items()
+            if (offers_about := [offer for offer in of if about in offer.asked])
         }
     return by_query
 
@@ -147,7 +149,7 @@ def proposed(
     if len(sets) <= 1:
         return sets[0][1] if sets else frozenset()
     required = frozenset(agent for agent in agents if mean_score(offers, agent, weights) >= 0.5)
-    return required or max(sets, key=lambda one: (bool(one[1]), one[0]))[1]
+    return required or max(sets, key=lambda scored: (bool(scored[1]), scored[0]))[1]
 
 
 def uncertainty(scores: Mapping[int, float]) -> float:

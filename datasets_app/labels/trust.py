@@ -13,6 +13,8 @@ from datasets_app.models import Label, Suggestion
 RECENT, SECONDS = 300, 300
 #: Before anything is measured a source counts as if it had agreed half on so many queries.
 PRIOR = 5
+#: A labeler is told how far a source has agreed with people from so many queries on: "100 %, over one" would only persuade.
+SHOWN_FROM = 10
 
 
 def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
@@ -21,11 +23,11 @@ def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
     Measured on the pool's latest whole labels by people, against what each source says of the same query about the agents that both
     were asked about. Kept for five minutes in this process.
     """
-    kept, key = caches["process"], f"trust:{pool.pk}"
-    weights: dict[str, tuple[float, int]] | None = kept.get(key)
+    cache, key = caches["process"], f"trust:{pool.pk}"
+    weights: dict[str, tuple[float, int]] | None = cache.get(key)
     if weights is None:
         weights = _measure(pool)
-        kept.set(key, weights, SECONDS)
+        cache.set(key, weights, SECONDS)
     return weights
 
 
@@ -54,8 +56,8 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
     llm = Label.objects.current().filter(query__in=answers, source=Label.Source.LLM)
     offered: list[tuple[str, int, frozenset[int], frozenset[int]]] = [
         ("llm", query, frozenset(required), frozenset(asked))
-        for query, required, asked, made in llm.values_list("query", "required", "asked", "provenance")
-        if not made.get("fallback")
+        for query, required, asked, provenance in llm.values_list("query", "required", "asked", "provenance")
+        if not provenance.get("fallback")
     ]
     for query, required, scores in Suggestion.objects.filter(query__in=answers).values_list(
         "query", "required", "scores"

@@ -69,10 +69,10 @@ def merges(pools: Iterable[int]) -> dict[int, dict[int, Merge]]:
 
 def end_of(agent: int, merged: Merges) -> int:
     """The agent that this one counts as: itself, or the end of its chain of merges."""
-    seen = {agent}
-    while (step := merged.get(agent)) is not None and step.into not in seen:
+    visited = {agent}
+    while (step := merged.get(agent)) is not None and step.into not in visited:
         agent = step.into
-        seen.add(agent)
+        visited.add(agent)
     return agent
 
 
@@ -85,7 +85,7 @@ def listen(labels: Iterable[Statement], *, llm: bool = False, unsure: bool = Fal
     """What each voice said last of each agent, before merges. An LLM's fallback says nothing. What a person was unsure of
     is heard only with `unsure`, the LLM only with `llm`."""
     heard: Heard = {}
-    for label in sorted(labels, key=lambda one: one.pk):
+    for label in sorted(labels, key=lambda label_: label_.pk):
         rank = RANKS[label.source]
         if rank == RANKS[Label.Source.LLM] and (not llm or label.provenance.get("fallback")):
             continue
@@ -121,27 +121,27 @@ def _resolved(
     agent: int, heard: Heard, came_from: Mapping[int, Sequence[tuple[int, Merge]]], above: frozenset[int]
 ) -> dict[Voice, AgentAnswer]:
     """What the highest source says of an agent, with what travels to it from agents that were merged into it."""
-    own = heard.get(agent, {})
+    opinions = heard.get(agent, {})
     arriving: dict[Voice, list[AgentAnswer]] = defaultdict(list)
     for child, step in came_from.get(agent, ()):
         if child in above:
             continue
         for voice, opinion in _resolved(child, heard, came_from, above | {agent}).items():
-            if opinion.needed and not _answered(own.get(voice), opinion, step):
+            if opinion.needed and not _answered(opinions.get(voice), opinion, step):
                 arriving[voice].append(opinion)
-    for voice, opinion in own.items():
+    for voice, opinion in opinions.items():
         if opinion.needed or voice not in arriving:
             arriving[voice].append(opinion)
     if not arriving:
         return {}
-    return _highest({voice: max(several, key=lambda one: one.label) for voice, several in arriving.items()})
+    return _highest({voice: max(several, key=lambda statement: statement.label) for voice, several in arriving.items()})
 
 
-def _answered(own: AgentAnswer | None, earlier: AgentAnswer, step: Merge) -> bool:
+def _answered(current: AgentAnswer | None, earlier: AgentAnswer, step: Merge) -> bool:
     """Whether `own`, about the agent that took over, is a later "no" that knew of the merge."""
-    if own is None or own.needed or own.label <= earlier.label:
+    if current is None or current.needed or current.label <= earlier.label:
         return False
-    return step.since is None or own.at is None or own.at >= step.since
+    return step.since is None or current.at is None or current.at >= step.since
 
 
 def answers(labels: Iterable[Statement], merged: Merges) -> dict[int, bool]:
@@ -159,6 +159,10 @@ class VoiceSets(NamedTuple):
 
 def answer(labels: Iterable[Statement], merged: Merges) -> VoiceSets:
     """`answers` as two sets."""
+    labels = list(labels)
+    if len(labels) == 1 and merged.keys().isdisjoint(labels[0].asked) and not labels[0].provenance.get("fallback"):
+        asked = frozenset(labels[0].asked)  # what nearly every voice is: one label, which says it all
+        return VoiceSets(frozenset(labels[0].required) & asked, asked)
     needed_by_agent = answers(labels, merged)
     return VoiceSets(
         frozenset(agent for agent, needed in needed_by_agent.items() if needed), frozenset(needed_by_agent)

@@ -72,9 +72,10 @@ class ImportBar:
 def tell(command: BaseCommand, uploads: Iterable[Import]) -> None:
     """Write what each import did, a line a file, and the first of its problems to standard error."""
     for upload in uploads:
+        known = f"{upload.known_changed:,} added to known queries, " if upload.known_changed else ""
         command.stdout.write(
             f"{upload.file_name}: {upload.rows_read:,} rows, {upload.queries_added:,} queries added, "
-            f"{upload.labels_added:,} labels added, {upload.unchanged:,} unchanged, {upload.rejected:,} left out"
+            f"{upload.labels_added:,} labels added, {known}{upload.unchanged:,} unchanged, {upload.rejected:,} left out"
         )
         for problem in upload.problems.all()[:SHOWN_PROBLEMS]:
             where = f"{upload.file_name}:{problem.line}" + (f", {problem.field}" if problem.field else "")

@@ -82,6 +82,11 @@ class Import(Job):
         """Whether the import is done, failed or cancelled."""
         return self.status in (self.Status.DONE, self.Status.FAILED, self.Status.CANCELLED)
 
+    @property
+    def known_changed(self) -> int:
+        """How many rows added something to queries that were there."""
+        return max(0, self.rows_read - self.queries_added - self.unchanged - self.rejected)
+
 
 class LabelValue(models.Model):
     """What a label in files of this pool means, as somebody said when they imported one: “Labs” is the agent Lab results."""

@@ -188,6 +188,7 @@ class Assignment(models.Model):
         )
         indexes = (
             models.Index(fields=("leased_until",), condition=models.Q(state="held"), name="leases_by_end"),
+            models.Index(fields=("item",), condition=models.Q(state="skipped"), name="items_skipped"),
             models.Index(fields=("person", "state", "-ended_at")),
         )
 

@@ -98,6 +98,11 @@ class Label(models.Model):
             models.Index(
                 fields=("-id",), condition=models.Q(source="human", superseded_at=None), name="labels_of_people"
             ),
+            models.Index(
+                fields=("query",),
+                condition=models.Q(source="human", superseded_at=None, unsure=True),
+                name="labels_unsure",
+            ),
         )
 
     def __str__(self) -> str:

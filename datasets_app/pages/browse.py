@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labels import adjudication, queue
-from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem
+from datasets_app.models import Gold, Label, Query, QueueItem
 from datasets_app.queries import query_columns
 from routerweb.pages import parameters
 
@@ -44,7 +44,7 @@ class Search:
 
     def without(self, term: Term) -> str:
         """The search line with one term taken out."""
-        return " ".join(str(one) for one in self.terms if one != term)
+        return " ".join(str(other) for other in self.terms if other != term)
 
 
 def terms(text: str) -> list[Term]:
@@ -121,7 +121,7 @@ def agent_of(pool: Pool, value: str) -> Agent:
 def _agent(pool: Pool, value: str) -> Exists | Q:
     if value.lower() == "none":
         return Q(state=Query.State.GOLD, pk__in=Gold.objects.filter(members__isnull=True).values("query"))
-    return Q(pk__in=GoldAgent.objects.filter(agent=agent_of(pool, value)).values("gold__query"))
+    return Q(gold__members__agent=agent_of(pool, value))
 
 
 def _source(pool: Pool, value: str) -> Exists:

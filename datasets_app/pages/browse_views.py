@@ -125,12 +125,12 @@ def queries_export(request: HttpRequest, slug: str) -> FileResponse:
 # ------------------------------------------------------------------------------------------------------ bulk changes
 
 
-def _agent(pool: Pool, asked: str | None) -> Agent | None:
-    number = parameters.number(asked)
+def _agent(pool: Pool, value: str | None) -> Agent | None:
+    number = parameters.number(value)
     return None if number is None else pool.agents.filter(number=number).first()
 
 
-def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[Query]", str, str]:
+def _selected(pool: Pool, fields: Any) -> tuple["QuerySet[Query]", str, str]:
     """The queries that an action is about, the search line and the ticked keys: those ticked, or, if that is asked for,
     all that the search returns."""
     text = fields.get("q", "")
@@ -147,13 +147,13 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     """What an action would do, counted, before anything is done."""
     pool = get_pool(request, slug)
     action = request.GET.get("action", "")
-    chosen, text, ticked = _selected(request, pool, request.GET)
+    chosen, text, ticked = _selected(pool, request.GET)
     back = _list_of(slug, request.GET.get("q", ""))
     agent = None
     if request.GET.get("all") != "1" and not ticked:
         messages.error(request, _("Tick the queries first, or “all that match”."))
-        kept = {name: request.GET[name] for name in ("action", "agent") if request.GET.get(name)}
-        return redirect(f"{back}&{urlencode(kept)}" if kept else back)
+        params = {name: request.GET[name] for name in ("action", "agent") if request.GET.get(name)}
+        return redirect(f"{back}&{urlencode(params)}" if params else back)
     what = ACTIONS.get(action)
     if what is None:
         messages.error(request, _("Choose an action first."))
@@ -162,9 +162,9 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
         agent = _agent(pool, request.GET.get("agent"))
         if agent is None or (agent.state != Agent.State.ACTIVE and not what.retired_agents):
             return _which_agent(request, pool, what, back)
-    seen = bulk.preview(chosen, action, agent)
+    preview = bulk.preview(chosen, action, agent)
     context = {
-        "pool": pool, "action": what, "button": what.button(seen.changes), "agent": agent, "preview": seen, "search": text,
+        "pool": pool, "action": what, "button": what.button(preview.changes), "agent": agent, "preview": preview, "search": text,
         "ticked": ticked.split(",") if ticked else [], "all": request.GET.get("all", ""), "back": back,
     }  # fmt: skip
     crumbs = [(_("Queries"), back)]
@@ -194,7 +194,7 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     """Do it, and offer the undo. More than 2,000 queries are left to a worker."""
     pool, actor = get_pool(request, slug), person(request)
     action = request.POST.get("action", "")
-    chosen, text, _ticked = _selected(request, pool, request.POST)
+    chosen, text, _ticked = _selected(pool, request.POST)
     back = _list_of(slug, text)
     agent, what = _agent(pool, request.POST.get("agent")), ACTIONS.get(action)
     if what is None or (agent is not None) != what.takes_agent:
@@ -235,8 +235,8 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     gold = getattr(shown, "gold", None)
     decided = {label.pk: label for label in Label.objects.filter(query=shown).select_related("author")}
     offers = suggestions.offers([shown.pk]).get(shown.pk, [])
-    people = [one for one in decided.values() if one.superseded_at is None and one.source == Label.Source.HUMAN]
-    spoken = {number for one in people if not one.unsure for number in one.asked}
+    people = [label for label in decided.values() if label.superseded_at is None and label.source == Label.Source.HUMAN]
+    spoken = {number for label in people if not label.unsure for number in label.asked}
     rows = [
         {
             "agent": agent,
@@ -303,10 +303,10 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if query.erased_at is not None:
         return redirect("query", slug, query_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        left = snapshots.erase(query, person(request))
+        copies = snapshots.erase(query, person(request))
         messages.success(request, _("The text is erased everywhere. Its label still counts."))
-        if left:
-            where = ", ".join(f"{trace.place} ({trace.count})" for trace in left)
+        if copies:
+            where = ", ".join(f"{trace.place} ({trace.count})" for trace in copies)
             messages.warning(request, _("It still appears in: %(where)s. Change it there by hand.") % {"where": where})
         return redirect("query", slug, query_id)
     if request.method == "POST":

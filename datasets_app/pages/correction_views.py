@@ -24,9 +24,9 @@ def correct(request: HttpRequest, slug: str) -> HttpResponse:
     decides with it, everybody else labels. `undo` takes the label of that id back.
     """
     pool = get_pool(request, slug)
-    asked = request.POST if request.method == "POST" else request.GET
-    shown = frozenset(parameters.listed(asked.get("set")))
-    form = CorrectionForm.of(pool, asked.get("text", ""), shown, asked.get("at", "")[:40])
+    data = request.POST if request.method == "POST" else request.GET
+    shown = frozenset(parameters.listed(data.get("set")))
+    form = CorrectionForm.of(pool, data.get("text", ""), shown, data.get("at", "")[:40])
     if request.method == "POST":
         try:
             form = _undone(request, form) if "undo" in request.POST else _saved(request, form, shown)

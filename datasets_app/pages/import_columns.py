@@ -105,7 +105,8 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         "checked": checked,
         "lost": checked.lost if checked else 0,
         "values": values[:MOST_VALUES],
-        "guessed": bool(values) and all(value.chosen for value in values),
+        "guessed": any(value.chosen for value in values),
+        "open_values": sum(not value.chosen for value in values),
         "more_values": max(len(values) - MOST_VALUES, 0),
         "agents": agents,
         "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),
@@ -213,8 +214,16 @@ def _chosen(sent: Mapping[str, str]) -> dict[str, list[int] | None]:
 def _values_shown(checked: checking.Check, sent: Mapping[str, str]) -> list[LabelValue]:
     """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
     answers = [LabelValue(value, 0, "", chosen, None) for value, chosen in _choices(sent) if chosen]
-    for one in checked.strange:
-        answers.append(LabelValue(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
+    for unknown in checked.strange:
+        answers.append(
+            LabelValue(
+                unknown.value,
+                unknown.count,
+                unknown.text,
+                str(unknown.guess.id) if unknown.guess else "",
+                unknown.guess,
+            )
+        )
     return answers
 
 
@@ -223,7 +232,7 @@ def _undecided(values: list[LabelValue], sent: Mapping[str, str]) -> str:
     decided = dict(_choices(sent))
     if sent.get("others") == LEAVE:
         return ""
-    open_ones = [one.value for one in values if not decided.get(one.value)]
+    open_ones = [value.value for value in values if not decided.get(value.value)]
     if not open_ones:
         return ""
     shown = ", ".join(f"“{value}”" for value in open_ones[:3])
@@ -240,7 +249,7 @@ def _begin(
         if chosen == NEW and Role.OPS in roles_of(request.user, upload.dataset.pool_id):
             decided[meanings.key_of(value)] = [meanings.make_agent(upload, value, actor)]
     meanings.remember(upload, decided)
-    left = {meanings.key_of(one.value): None for one in values if not choices.get(one.value)}
-    reading = replace(reading, values={**reading.values, **left, **decided})
+    undecided = {meanings.key_of(value.value): None for value in values if not choices.get(value.value)}
+    reading = replace(reading, values={**reading.values, **undecided, **decided})
     imports.begin(upload, reading, form.cleaned_data.get("split", "") if form.is_valid() else "")
     return redirect("import_detail", upload.dataset.pool.slug, upload.pk)

@@ -53,8 +53,8 @@ def address(pool: Pool, agent: Agent | None) -> str:
 
 def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, int]:
     """How much this person has done today, and how much waits for somebody."""
-    left = progress.left(pool, person, agent)
-    return {"today": queue.done_today(pool, person), "left": left.yours, "others": left.others}
+    remaining = progress.left(pool, person, agent)
+    return {"today": queue.done_today(pool, person), "left": remaining.yours, "others": remaining.others}
 
 
 def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str = "") -> dict[str, Any]:
@@ -64,11 +64,12 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     agents = [only] if only else list(Agent.objects.filter(pool=lease.item.pool_id).active().order_by("number"))
     numbers = [agent.number for agent in agents]
     offers = labeling.suggested(lease)
-    own = labeling.own_label(query, person)
+    label = labeling.own_label(query, person)
     draft = labeling.draft_of(lease)
     if choice is None:
-        choice = _stored(draft, None if only else own, labeling.own_answer(query, person), numbers)
+        choice = _stored(draft, None if only else label, labeling.own_answer(query, person), numbers)
     measured = trust.of_sources(lease.item.pool) if offers else {}
+    shown = {source: agreed for source, agreed in measured.items() if agreed[1] >= trust.SHOWN_FROM}
     weights = trust.weights(lease.item.pool) if offers else {}
     suggested = proposed(offers, numbers, weights)
     rows = [
@@ -101,11 +102,11 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "rows": rows,
         "asked": ",".join(map(str, numbers)),
         "choice": choice,
-        "offers": [(offer, _source(offer), measured.get(offer.source)) for offer in offers],
+        "offers": [(offer, _source(offer), shown.get(offer.source)) for offer in offers],
         "none_suggested": bool(offers) and not suggested,
         "suggested": ",".join(map(str, sorted(suggested))),
-        "base": own.pk if own else 0,
-        "own": own,
+        "base": label.pk if label else 0,
+        "own": label,
         "version": draft.version if draft else 0,
         "problem": problem,
     }
@@ -113,18 +114,20 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
 
 def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[int, list[Agent]]:
     by_number = {agent.number: agent for agent in agents}
-    own = labeling.own_earlier(query, person) if query.turn else {}
-    return {place: [by_number[n] for n in sorted(needed) if n in by_number] for place, needed in own.items()}
+    required_by_turn = labeling.own_earlier(query, person) if query.turn else {}
+    return {
+        place: [by_number[n] for n in sorted(needed) if n in by_number] for place, needed in required_by_turn.items()
+    }
 
 
 def _stored(
-    draft: Draft | None, own: Label | None, suggested: frozenset[int] | None, numbers: Sequence[int]
+    draft: Draft | None, label: Label | None, suggested: frozenset[int] | None, numbers: Sequence[int]
 ) -> labeling.Choice:
     if draft is not None:
         return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers), draft.note)
-    if own is not None:
+    if label is not None:
         required = suggested or frozenset()
-        return labeling.Choice(required, not required, own.unsure, frozenset(numbers), own.note)
+        return labeling.Choice(required, not required, label.unsure, frozenset(numbers), label.note)
     return labeling.Choice(frozenset(), False, False, frozenset(numbers))
 
 

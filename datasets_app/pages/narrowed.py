@@ -53,8 +53,8 @@ def label_narrow(request: HttpRequest, slug: str) -> HttpResponse:
     """Keep for the session what this person wants to be asked about, and let go of what they hold beside it."""
     pool = get_pool(request, slug)
     narrow = narrowing.of(pool, parameters.number(request.POST.get("agent")), request.POST.get("kind", ""))
-    kept = {key: value for key, value in request.session.get(_KEPT, {}).items() if key != str(pool.pk)}
-    request.session[_KEPT] = kept | ({str(pool.pk): narrow.parameters} if narrow else {})
+    others = {key: value for key, value in request.session.get(_KEPT, {}).items() if key != str(pool.pk)}
+    request.session[_KEPT] = others | ({str(pool.pk): narrow.parameters} if narrow else {})
     if narrow:
         queue.keep_only(pool, person(request), narrow)
     return redirect(address(pool, narrow))

@@ -48,16 +48,16 @@ def label_done(request: HttpRequest, slug: str, number: int | None = None) -> Js
     names = dict(pool.agents.values_list("number", "name"))
     done = [
         {
-            "query": one.query.pk,
-            "text": one.query.text[:BEGINNING],
+            "query": label.query.pk,
+            "text": label.query.text[:BEGINNING],
             "choice": {
-                "names": [names[n] for n in sorted(one.required) if n in names],
-                "none": not one.required,
-                "unsure": one.unsure,
-                "note": one.note,
+                "names": [names[n] for n in sorted(label.required) if n in names],
+                "none": not label.required,
+                "unsure": label.unsure,
+                "note": label.note,
             },
         }
-        for one in own.lately_done(pool, person(request), agent, LISTED)
+        for label in own.lately_done(pool, person(request), agent, LISTED)
     ]
     return JsonResponse({"done": done})
 

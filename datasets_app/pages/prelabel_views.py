@@ -95,8 +95,8 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
     form = PrelabelForm(request.POST or None, pool=pool, initial={"q": request.GET.get("q", "")})
     estimate = None
     if request.method == "POST" and form.is_valid():
-        given = dict(form.cleaned_data)
-        text, limit = given.pop("q"), given.pop("limit")
+        values = dict(form.cleaned_data)
+        text, limit = values.pop("q"), values.pop("limit")
         results = browse.search(pool, text) if text else None
         queries = results.queries if results else prelabel.unlabeled(pool)
         if results and results.problems:
@@ -105,7 +105,7 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
             if request.POST["start"] == "try":
                 queries, limit = agreement.to_try(pool, queries, TRIED, CHECKED), None
             try:
-                job = prelabel.create(pool, queries, author=person(request), limit=limit, **given)
+                job = prelabel.create(pool, queries, author=person(request), limit=limit, **values)
             except prelabel.PrelabelError as error:
                 form.add_error(None, str(error))
             else:
@@ -113,9 +113,9 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
                 return redirect("prelabel_job", slug, job.pk)
         else:
             chosen = Query.objects.filter(pk__in=queries.order_by("pk").values("pk")[:limit]) if limit else queries
-            prices = {"price_in": given["price_in"], "price_out": given["price_out"]}
+            prices = {"price_in": values["price_in"], "price_out": values["price_out"]}
             try:
-                estimate = prelabel.estimate(pool, chosen, batch_size=given["batch_size"], **prices)
+                estimate = prelabel.estimate(pool, chosen, batch_size=values["batch_size"], **prices)
             except prelabel.PrelabelError as error:
                 form.add_error(None, str(error))
     context = {
@@ -210,8 +210,8 @@ def _pace(job: PrelabelJob, counted: dict[str, int]) -> dict[str, float | None]:
     if job.started_at is None:
         return {"pace": None, "seconds_left": None}
     seconds = ((job.finished_at or timezone.now()) - job.started_at).total_seconds()
-    asked = prelabel.settled(counted) - job.settled_before
-    pace = asked / seconds if seconds > 0 and asked > 0 else None
+    answered = prelabel.settled(counted) - job.settled_before
+    pace = answered / seconds if seconds > 0 and answered > 0 else None
     return {"pace": pace, "seconds_left": counted["waiting"] / pace if pace else None}
 
 

@@ -25,6 +25,8 @@ from routerweb.pages import paging, parameters
 
 LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
 AHEAD = 8
+#: Cases of a list that its tab counts; how many more there are is estimated.
+COUNTED = 1_000
 
 
 @require_GET
@@ -176,18 +178,17 @@ def _case_page(
 
 def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:
     waiting = LISTS.get(which, adjudication.disputes)(pool)
+    disputed = Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)
     return {
         "which": which,
         "tabs": [
-            (
-                "disputes",
-                _("Disagreements"),
-                paging.total(Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)),
-            ),
-            ("doubts", _("Unsure"), paging.total(adjudication.doubts(pool))),
-            ("skipped", _("Skipped"), paging.total(adjudication.passed(pool))),
+            ("disputes", _("Disagreements"), paging.total(disputed, counted=COUNTED)),
+            ("doubts", _("Unsure"), paging.total(adjudication.doubts(pool), counted=COUNTED)),
+            ("skipped", _("Skipped"), paging.total(adjudication.passed(pool), counted=COUNTED)),
         ],
-        "ahead": [one for one in waiting[: AHEAD + 1] if query is None or one.pk != query.pk][:AHEAD],
+        "ahead": [next_query for next_query in waiting[: AHEAD + 1] if query is None or next_query.pk != query.pk][
+            :AHEAD
+        ],
         "holdings": queue.holdings(pool),
     }
 
@@ -211,7 +212,6 @@ def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
         "report": report,
         "matrix": matrix,
         "only": only,
-        "one_key": agreement.one_key(pool),
     }
     return page(request, "datasets_app/agreement.html", context, title=_("Agreement"), crumbs=_above(pool))
 
@@ -229,8 +229,8 @@ def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
     def number(name: str) -> int | None:
         return parameters.number(request.GET.get(name))
 
-    made, llm = request.GET.get("items", ""), request.GET.get("llm") == "1"
-    keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm, made)
+    items, llm = request.GET.get("items", ""), request.GET.get("llm") == "1"
+    keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm, items)
     agents = list(pool.agents.all())
     shown = Paginator(keys, 50).get_page(request.GET.get("page"))
     people = {user.pk: user for user in User.objects.filter(pk__in=[key for key in (number("a"), number("b")) if key])}
@@ -241,7 +241,7 @@ def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
         "between": [people[key] for key in (number("a"), number("b")) if key in people],
         "agent": next((agent for agent in agents if agent.number == number("agent")), None),
         "llm": llm,
-        "made": made,
+        "made": items,
     }
     crumbs = [*_above(pool), (_("Agreement"), reverse("agreement", args=[slug]))]
     return page(

@@ -30,8 +30,8 @@ def label_similar(request: HttpRequest, slug: str, query_id: int, number: int | 
     lease.item.pool, lease.person = pool, person(request)
     similar = [] if "let_go" in request.POST else alike.waiting(lease)
     if request.method == "POST" and similar:
-        leased = {one.item.query_id for one in alike.take(lease, [one.query.pk for one in similar])}
-        similar = [one for one in similar if one.query.pk in leased]
+        leased = {follower.item.query_id for follower in alike.take(lease, [match.query.pk for match in similar])}
+        similar = [match for match in similar if match.query.pk in leased]
     if shared.wants_json(request):
         return JsonResponse(_drawn(request, pool, similar))
     return shared.label_page(request, pool, None, item(lease) | {"similar": similar, "similar_shown": True})
@@ -39,4 +39,4 @@ def label_similar(request: HttpRequest, slug: str, query_id: int, number: int | 
 
 def _drawn(request: HttpRequest, pool: Pool, similar: list[alike.Alike]) -> dict[str, object]:
     html = render_to_string("datasets_app/_label_similar.html", {"pool": pool, "similar": similar}, request)
-    return {"count": len(similar), "queries": [one.query.pk for one in similar], "html": html}
+    return {"count": len(similar), "queries": [match.query.pk for match in similar], "html": html}

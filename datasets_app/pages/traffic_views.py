@@ -20,14 +20,14 @@ from routerweb.pages import parameters
 def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
     """What came in: by agent, length and hour; agents that the pool lacks; how many queries wait to be chosen."""
     pool = get_pool(request, slug)
-    seen = traffic.read(pool)
+    figures = traffic.read(pool)
     roles = roles_of(request.user, pool.pk)
     context = {
         "pool": pool,
-        "traffic": seen,
+        "traffic": figures,
         "has_agents": pool.agents.active().exists(),
-        "rated": any(one.rated for one in seen.answering),
-        "sample": min(traffic.SAMPLE, seen.unasked),
+        "rated": any(agent.rated for agent in figures.answering),
+        "sample": min(traffic.SAMPLE, figures.unasked),
         "may_add": Role.OPS in roles,
         "may_label": Role.LABELER in roles,
     }

@@ -55,15 +55,17 @@ class Calls:
     def waiting(self) -> Iterator[Call]:
         """Calls for all that waits: first those that a worker had begun, then the others in the order of the queries. What was
         answered before is written and not asked."""
-        asked: set[str] = set()
-        yield from self._begun(asked)
-        for questions in self._pieces(asked):
+        keys_begun: set[str] = set()
+        yield from self._begun(keys_begun)
+        for questions in self._pieces(keys_begun):
             yield from self.begin(questions, self.job.batch_size)
 
     def again(self) -> Iterator[Call]:
         """What is left once everything was answered or marked: texts that stand in two pieces of the job, known by now."""
-        left = self.job.items.filter(status=ItemStatus.WAITING).order_by("pk")
-        for item, query, last, messages in list(left.values_list("pk", "query_id", "query__text", "query__messages")):
+        waiting = self.job.items.filter(status=ItemStatus.WAITING).order_by("pk")
+        for item, query, last, messages in list(
+            waiting.values_list("pk", "query_id", "query__text", "query__messages")
+        ):
             text = from_json(last, messages)
             question = Question(self._key(text), text, [(item, query)])
             if not self._known([question], False):
@@ -72,10 +74,12 @@ class Calls:
     def begin(self, questions: Sequence[Question], size: int = 1) -> list[Call]:
         """New calls of at most `size` questions, whose numbers are kept before anything is sent."""
         groups = [(uuid4(), questions[i : i + size]) for i in range(0, len(questions), size)]
-        _keep_numbers((number, item) for number, group in groups for one in group for item, _query in one.items)
+        _keep_numbers(
+            (number, item) for number, group in groups for question in group for item, _query in question.items
+        )
         return [_call(number, group) for number, group in groups]
 
-    def _begun(self, asked: set[str]) -> Iterator[Call]:
+    def _begun(self, keys_begun: set[str]) -> Iterator[Call]:
         """The calls whose answer nobody stored, as they were."""
         begun = self.job.items.filter(status=ItemStatus.WAITING, call__isnull=False).order_by("pk")
         numbers = list(dict.fromkeys(begun.values_list("call", flat=True)))
@@ -87,12 +91,14 @@ class Calls:
             for number, rows in groups.items():
                 questions = self._questions(rows)
                 answers = self._known(questions, True)
-                left = [question for question in questions if question.key not in answers and question.key not in asked]
-                asked.update(question.key for question in left)
-                if left:
-                    yield _call(number, left)
+                unanswered = [
+                    question for question in questions if question.key not in answers and question.key not in keys_begun
+                ]
+                keys_begun.update(question.key for question in unanswered)
+                if unanswered:
+                    yield _call(number, unanswered)
 
-    def _pieces(self, asked: set[str]) -> Iterator[list[Question]]:
+    def _pieces(self, keys_begun: set[str]) -> Iterator[list[Question]]:
         """The questions of items that no call has named, in pieces that are whole calls but for the last."""
         last = 0
         ready: list[Question] = []
@@ -104,8 +110,10 @@ class Calls:
             last = rows[-1][0]
             questions = self._questions(rows)
             answers = self._known(questions, False)
-            ready += [question for question in questions if question.key not in answers and question.key not in asked]
-            asked.update(question.key for question in ready)
+            ready += [
+                question for question in questions if question.key not in answers and question.key not in keys_begun
+            ]
+            keys_begun.update(question.key for question in ready)
             whole = len(ready) - len(ready) % self.job.batch_size
             yield ready[:whole]
             ready = ready[whole:]
@@ -124,12 +132,12 @@ class Calls:
                 questions.setdefault(key, Question(key, text)).items.append((item, query))
         return list(questions.values())
 
-    def _known(self, questions: Sequence[Question], own: bool) -> set[str]:
+    def _known(self, questions: Sequence[Question], own_answers: bool) -> set[str]:
         """Have written what is answered already; returns those questions' keys."""
         stored = LlmAnswer.objects.in_bulk([question.key for question in questions], field_name="key")
         answers = [(question, stored[question.key]) for question in questions if question.key in stored]
         if answers:
-            self.write_stored(answers, own)
+            self.write_stored(answers, own_answers)
         return set(stored)
 
 

@@ -50,10 +50,10 @@ class Estimate:
 
 def unlabeled(pool: Pool) -> "QuerySet[Query]":
     """The queries that a job is about where nobody chose any: those without gold and without an LLM's label."""
-    asked = Label.objects.current().filter(source=Label.Source.LLM)
+    llm_labels = Label.objects.current().filter(source=Label.Source.LLM)
     open_states = (Query.State.UNLABELED, Query.State.DRAFT, Query.State.LABELED, Query.State.DISAGREEMENT)
     queries = Query.objects.of(pool).filter(state__in=open_states)
-    return queries.exclude(pk__in=asked.filter(query__dataset__pool=pool).values("query"))
+    return queries.exclude(pk__in=llm_labels.filter(query__dataset__pool=pool).values("query"))
 
 
 def estimate(
@@ -99,7 +99,7 @@ def create(
     if not base_url or not model:
         raise PrelabelError(_("Name the server's base URL and the model."))
     try:
-        guard.check(base_url, own=_own(base_url))
+        guard.check(base_url, own_server=_own(base_url))
     except guard.Refused as refused:
         raise PrelabelError(str(refused)) from None
     except OSError:
@@ -212,8 +212,8 @@ def key_for(job: PrelabelJob, connection: site_llm.Connection | None = None) -> 
 
 def _own(url: str, connection: site_llm.Connection | None = None) -> guard.Server | None:
     """The server of an address where an admin allowed calls to it in the own network."""
-    own = (connection or site_llm.connection()).own_server
-    return own if own is not None and own == site_llm.server_of(url) else None
+    server = (connection or site_llm.connection()).own_server
+    return server if server is not None and server == site_llm.server_of(url) else None
 
 
 def _place(url: str) -> tuple[str, str, int, str, str]:
@@ -233,14 +233,14 @@ def client_for(
 ) -> llm.Client:
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
-    own = _own(job.base_url, connection)
+    server = _own(job.base_url, connection)
     try:
-        parts = guard.check_url(job.base_url, own=own)
-        named = guard.listed(parts.hostname or "", guard.port_of(parts), own)
+        parts = guard.check_url(job.base_url, own_server=server)
+        named = guard.listed(parts.hostname or "", guard.port_of(parts), server)
     except guard.Refused:
         named = False  # and each call is refused
     # A server that the settings name may stand behind the proxy that the environment names.
-    transport = None if named and getproxies() else guard.Transport(seconds, own=own)
+    transport = None if named and getproxies() else guard.Transport(seconds, own_server=server)
     secret = key_for(job, connection) if key is None else key
     watch = tracing.completion if settings.TRACES else None
     wire = llm.Wire(transport, tell=named, watch=watch)

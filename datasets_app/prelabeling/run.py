@@ -201,10 +201,10 @@ class _Turn:
 
     def _collect(self) -> None:
         """Take the replies that are there; wait for one no longer than labels may wait to be written."""
-        left = self.labeled_at + WRITE_EVERY - time.monotonic()
+        seconds = self.labeled_at + WRITE_EVERY - time.monotonic()
         with contextlib.suppress(queue.Empty):
-            if self.out and left > 0:
-                self.arrived.append(self.replies.get(timeout=left))
+            if self.out and seconds > 0:
+                self.arrived.append(self.replies.get(timeout=seconds))
             while True:
                 self.arrived.append(self.replies.get_nowait())
 
@@ -301,22 +301,24 @@ class _Turn:
                 self.progress(self.job)
         self.labeled_at = time.monotonic()
 
-    def _write_stored(self, answers: StoredAnswers, own: bool) -> None:
+    def _write_stored(self, answers: StoredAnswers, own_answers: bool) -> None:
         with transaction.atomic():
-            self._label(answers, cached=not own)
-            self._mark([question for question, _answer in answers], ItemStatus.ANSWERED if own else ItemStatus.CACHED)
+            self._label(answers, cached=not own_answers)
+            self._mark(
+                [question for question, _answer in answers], ItemStatus.ANSWERED if own_answers else ItemStatus.CACHED
+            )
 
     def _label(self, answered: Sequence[tuple[Question, LlmAnswer]], cached: bool = False) -> None:
-        asked = [agent.id for agent in self.agents]
-        made = self._provenance() | ({"cached": True} if cached else {})
+        agent_ids = [agent.id for agent in self.agents]
+        provenance = self._provenance() | ({"cached": True} if cached else {})
         self._record(
             labels.NewLabel(
                 query_id=query,
                 source=Label.Source.LLM,
-                required=set(answer.required) & set(asked),
-                asked=asked,
+                required=set(answer.required) & set(agent_ids),
+                asked=agent_ids,
                 scores={int(agent): sure for agent, sure in answer.scores.items()},
-                provenance=made,
+                provenance=provenance,
             )
             for question, answer in answered
             for _item, query in question.items
@@ -325,7 +327,7 @@ class _Turn:
     def _record(self, statements: Iterator[labels.NewLabel]) -> None:
         while batch := list(islice(statements, 1_000)):
             labels.record_many(batch)
-            disagreement.measure([one.query_id for one in batch])
+            disagreement.measure([item.query_id for item in batch])
 
     def _store_bad(self, bad: Sequence[tuple[Question, Exception | str]]) -> None:
         """Mark what could not be read; where the job says so, suggest something else, marked as what it is."""
@@ -333,8 +335,8 @@ class _Turn:
         standing = set(
             Label.objects.current().filter(query__in=keys, source=Label.Source.LLM).values_list("query", flat=True)
         )
-        asked = [agent.id for agent in self.agents]
-        made = self._provenance() | {"fallback": self.job.fallback}
+        agent_ids = [agent.id for agent in self.agents]
+        provenance = self._provenance() | {"fallback": self.job.fallback}
         statements = []
         for question, reason in bad:
             error = str(reason)
@@ -348,8 +350,8 @@ class _Turn:
                     query_id=query,
                     source=Label.Source.LLM,
                     required=instead,
-                    asked=asked,
-                    provenance=made | {"error": error[:200]},
+                    asked=agent_ids,
+                    provenance=provenance | {"error": error[:200]},
                 )
                 for _item, query in question.items
                 if query not in standing

@@ -152,17 +152,17 @@ def _tojson(context: Context, value: Any) -> str:
     return _short(json.dumps(value, ensure_ascii=False))
 
 
-def _weigh(value: Any, left: list[int]) -> None:
-    left[0] -= len(value) + 2 if isinstance(value, str) else 2
-    if left[0] < 0:
+def _weigh(value: Any, budget: list[int]) -> None:
+    budget[0] -= len(value) + 2 if isinstance(value, str) else 2
+    if budget[0] < 0:
         raise SecurityError(_("a text becomes longer than %(most)d characters") % {"most": DRAWN})
     if isinstance(value, dict):
         for name, item in value.items():
-            _weigh(name, left)
-            _weigh(item, left)
+            _weigh(name, budget)
+            _weigh(item, budget)
     elif isinstance(value, list | tuple | range):
         for item in value:
-            _weigh(item, left)
+            _weigh(item, budget)
     elif isinstance(value, StrictUndefined):
         str(value)
 
@@ -308,16 +308,16 @@ def _counted(tree: nodes.Template) -> nodes.Template:
     for loop in list(tree.find_all(nodes.For)):
         inside = sum(1 for _node in _walk(loop))
         loop.iter = _filtered(loop.iter, "looped by the sandbox", [nodes.Const(inside)])
-    for kept in list(tree.find_all(nodes.Assign)):
-        kept.node = _filtered(kept.node, "kept by the sandbox", [])
+    for assignment in list(tree.find_all(nodes.Assign)):
+        assignment.node = _filtered(assignment.node, "kept by the sandbox", [])
     _replace_concatenations(tree)
     return tree
 
 
 def _filtered(node: nodes.Node, name: str, arguments: list[nodes.Expr]) -> nodes.Filter:
-    made = nodes.Filter(cast(nodes.Expr, node), name, arguments, [], None, None, lineno=node.lineno)
-    made.set_environment(_ENVIRONMENT)
-    return made
+    filtered = nodes.Filter(cast(nodes.Expr, node), name, arguments, [], None, None, lineno=node.lineno)
+    filtered.set_environment(_ENVIRONMENT)
+    return filtered
 
 
 def _replace_concatenations(node: nodes.Node) -> None:
@@ -326,8 +326,8 @@ def _replace_concatenations(node: nodes.Node) -> None:
             setattr(node, field, _filtered(nodes.List(value.nodes, lineno=value.lineno), "join", []))
         elif isinstance(value, list):
             setattr(node, field, [
-                _filtered(nodes.List(one.nodes, lineno=one.lineno), "join", []) if isinstance(one, nodes.Concat) else one
-                for one in value
+                _filtered(nodes.List(part.nodes, lineno=part.lineno), "join", []) if isinstance(part, nodes.Concat) else part
+                for part in value
             ])  # fmt: skip
     for child in node.iter_child_nodes():
         _replace_concatenations(child)

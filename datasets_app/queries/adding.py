@@ -42,7 +42,9 @@ def dataset_of(pool: Pool, name: str = "") -> Dataset:
     """The pool's dataset of that name (in any case), made where there is none; without a name the pool's first one."""
     # In Python: SQLite folds the case of ASCII letters only, and a name that PostgreSQL calls taken could not be restored there.
     datasets = pool.datasets.order_by("pk")
-    dataset = next((one for one in datasets if not name or one.name.casefold() == name.casefold()), None)
+    dataset = next(
+        (candidate for candidate in datasets if not name or candidate.name.casefold() == name.casefold()), None
+    )
     return dataset or Dataset.objects.create(pool=pool, name=name or "Queries")
 
 

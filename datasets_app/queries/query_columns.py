@@ -180,14 +180,14 @@ def parsed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_row(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what a row of a file says about these columns, as `parsed`; its other keys). Raises WrongColumn."""
-    own = [(column, entry) for column, entry in entries() if not entry.row]
+    columns = [(column, entry) for column, entry in entries() if not entry.row]
     values = {
         column.name: _parsed(column, entry, row.extra[column.name])
-        for column, entry in own
+        for column, entry in columns
         if _says(row.extra, column.name)
     }
     values |= {column.name: getattr(row, entry.row) for column, entry in entries() if entry.row}
-    names = {column.name for column, _entry in own}
+    names = {column.name for column, _entry in columns}
     return values, {key: value for key, value in row.extra.items() if key not in names}
 
 
@@ -236,15 +236,17 @@ def redacted(values: Mapping[str, Any], redact: Callable[[str], str]) -> dict[st
             and isinstance(field, Field)
             and holds.content(field) & (Content.QUERY | Content.REMARK)
         ):
-            left = redact(value)
-            clean[column.name] = _distinct(left, value, field) if entry.groups and left != value else left
+            redacted_text = redact(value)
+            clean[column.name] = (
+                _distinct(redacted_text, value, field) if entry.groups and redacted_text != value else redacted_text
+            )
     return clean
 
 
-def _distinct(left: str, value: str, field: "Field[Any, Any]") -> str:
+def _distinct(redacted_text: str, value: str, field: "Field[Any, Any]") -> str:
     """What is left of a value, with a keyed digest of it in letters: no pattern for numbers finds that."""
     digest = salted_hmac(field.name, value).hexdigest()[:16].translate(_IN_LETTERS)
-    return f"{left[: (field.max_length or 200) - len(digest) - 1]} {digest}"
+    return f"{redacted_text[: (field.max_length or 200) - len(digest) - 1]} {digest}"
 
 
 def erased() -> dict[str, str]:

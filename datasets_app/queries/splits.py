@@ -40,8 +40,8 @@ def groups(pool: Pool, splits: Mapping[str, str]) -> dict[str, tuple[int, str]]:
         give_where(SplitGroup.objects.filter(pk__in=[by_key[key][0] for key in members]), split)
         by_key |= {key: (by_key[key][0], split) for key in members}
     missing = [(pool.pk, key, split) for key, split in splits.items() if key not in by_key]
-    made = inserting.insert(SplitGroup, ("pool_id", "key", "split"), missing)
-    return by_key | {key: (pk, split) for pk, (_pool, key, split) in zip(made, missing, strict=True)}
+    created = inserting.insert(SplitGroup, ("pool_id", "key", "split"), missing)
+    return by_key | {key: (pk, split) for pk, (_pool, key, split) in zip(created, missing, strict=True)}
 
 
 def give_where(groups: QuerySet[SplitGroup], split: str) -> int:
@@ -106,8 +106,8 @@ def divide_training(pool: Pool, ratios: Sequence[float] = RATIOS, seed: int = 0)
         raise SplitError(
             _("Snapshots of %(pool)s hold its splits, so they stay. Import validation queries.") % {"pool": pool.name}
         )
-    given = SplitGroup.objects.filter(pool=pool, queries__gold__isnull=False, queries__deleted_at__isnull=True)
-    if given.filter(split=Split.VAL).exists():
+    labeled = SplitGroup.objects.filter(pool=pool, queries__gold__isnull=False, queries__deleted_at__isnull=True)
+    if labeled.filter(split=Split.VAL).exists():
         raise SplitError(_("%(pool)s has validation queries already.") % {"pool": pool.name})
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)

@@ -56,8 +56,8 @@ def holding(lookup: Lookup, *, under_way: bool = False) -> list[int]:
 
     A file that cannot be looked through within the reader's limits may hold anything, so it counts.
     """
-    kept = Import.objects.filter(chunks__isnull=False)
-    chosen = kept.filter(status__in=UNDER_WAY) if under_way else kept.exclude(status__in=UNDER_WAY)
+    with_files = Import.objects.filter(chunks__isnull=False)
+    chosen = with_files.filter(status__in=UNDER_WAY) if under_way else with_files.exclude(status__in=UNDER_WAY)
     return [upload.pk for upload in chosen.distinct().order_by("pk") if _stands_in(upload, lookup)]
 
 

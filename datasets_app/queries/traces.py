@@ -64,7 +64,9 @@ def _copies(model: type[models.Model], inside: Lookup, whole: Lookup) -> Iterato
     `whole` text."""
     # Packed bytes are read by those who pack them: `stored_files`, `snapshots`, and the hook `texts_erased`.
     words = [
-        one for one in holds.columns(model, Content.QUERY | Content.REMARK) if not isinstance(one, models.BinaryField)
+        column
+        for column in holds.columns(model, Content.QUERY | Content.REMARK)
+        if not isinstance(column, models.BinaryField)
     ]
     remarks = [column for column in words if holds.content(column) & Content.REMARK]
     queries = [column for column in words if column not in remarks and (model, column.name) != (Query, "text")]

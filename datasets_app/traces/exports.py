@@ -28,11 +28,21 @@ def spans_of(shape: str, values: Values) -> list[Span]:
         spans_read = SHAPES[shape][1](values)
         for span in spans_read:
             spans.check(span)
+            span.trace = _trace_id(span.trace)
     except BadSpan:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise BadSpan("has a field of a wrong type") from None
     return spans_read
+
+
+def _trace_id(trace: str) -> str:
+    """The id as it is stored: people make ids of any length, two of which may begin alike."""
+    return (
+        trace
+        if len(trace) <= spans.LONGEST_TRACE
+        else hashlib.sha256(trace.encode()).hexdigest()[: spans.LONGEST_TRACE]
+    )
 
 
 def turns_of(numbered_spans: Sequence[tuple[int, Span]]) -> list[tuple[Turn, str, bool]]:
@@ -42,15 +52,15 @@ def turns_of(numbered_spans: Sequence[tuple[int, Span]]) -> list[tuple[Turn, str
     for line, span in numbered_spans:
         of_trace[span.trace].append(span)
         lines.setdefault(span.trace, line)
-    made: list[Turn] = []
+    all_turns: list[Turn] = []
     for trace, some in of_trace.items():
         of_one = turns.of_trace(some)
         for turn in of_one:
             turn.line = lines[trace]
-        made += of_one
-    placed = [(turn, turns.place_of(turn), turns.is_alone(turn)) for turn in made]
-    turns.join(made, {})
-    return sorted(placed, key=lambda one: one[0].line)
+        all_turns += of_one
+    placed = [(turn, turns.place_of(turn), turns.is_alone(turn)) for turn in all_turns]
+    turns.join(all_turns, {})
+    return sorted(placed, key=lambda pair: pair[0].line)
 
 
 def seconds(value: Any) -> float:
@@ -93,7 +103,7 @@ def _opened(value: Any) -> Any:
 
 def _objects(value: Any) -> list[Values]:
     value = _opened(value)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -148,8 +158,13 @@ def _langfuse(values: Values) -> list[Span]:
     }  # fmt: skip
     at = seconds(_first(values, "startTime", "start_time", "timestamp"))
     span = spans.read(trace, _text(values, "id"), parent, at, _text(values, "name"), attributes)
-    span.feedback = [_langfuse_score(one) for one in _objects(values.get("scores"))]
-    below = [one for more in _objects(values.get("observations")) if _is_langfuse(more) for one in _langfuse(more)]
+    span.feedback = [_langfuse_score(score) for score in _objects(values.get("scores"))]
+    below = [
+        span_below
+        for more in _objects(values.get("observations"))
+        if _is_langfuse(more)
+        for span_below in _langfuse(more)
+    ]
     return [span, *below]
 
 
@@ -180,12 +195,17 @@ def _langsmith(values: Values) -> list[Span]:
     at = seconds(values.get("start_time"))
     span = spans.read(trace, _text(values, "id"), _text(values, "parent_run_id"), at, _text(values, "name"), attributes)
     span.source = "LangSmith"
-    for name, one in _object(values.get("feedback_stats")).items():
-        if isinstance(one, dict) and one.get("avg") is not None:
-            span.feedback.append([str(name)[:120], one["avg"], None, ""])
-    for one in _objects(values.get("feedback")):
+    for name, statistic in _object(values.get("feedback_stats")).items():
+        if isinstance(statistic, dict) and statistic.get("avg") is not None:
+            span.feedback.append([str(name)[:120], statistic["avg"], None, ""])
+    for item in _objects(values.get("feedback")):
         span.feedback.append(
-            [_text(one, "key")[:120], one.get("score"), one.get("value"), str(one.get("comment") or "")[:500]]
+            [
+                _text(item, "key")[:120],
+                item.get("score"),
+                item.get("value"),
+                str(item.get("comment") or "")[:500],
+            ]
         )
     return [span]
 
@@ -198,7 +218,7 @@ def _is_phoenix(values: Values) -> bool:
 
 
 def _phoenix(values: Values) -> list[Span]:
-    own = {**values, **_object(values.get("context"))}
+    with_context = {**values, **_object(values.get("context"))}
     attributes = dict(_flat(_object(values.get("attributes"))))
     attributes |= {
         key.removeprefix("attributes."): value for key, value in values.items() if key.startswith("attributes.")
@@ -206,15 +226,15 @@ def _phoenix(values: Values) -> list[Span]:
     attributes = {key: _undotted(_opened(value)) for key, value in attributes.items()}
     attributes["openinference.span.kind"] = _text(values, "span_kind") or attributes.get("openinference.span.kind", "")
     span = spans.read(
-        _text(own, "context.trace_id", "trace_id"), _text(own, "context.span_id", "span_id"),
+        _text(with_context, "context.trace_id", "trace_id"), _text(with_context, "context.span_id", "span_id"),
         _text(values, "parent_id"), seconds(values.get("start_time")), _text(values, "name"), attributes,
     )  # fmt: skip
     span.source = "Phoenix"
-    for one in _objects(_first(values, "annotations", "span_annotations")):
-        result = _object(one.get("result")) or one
+    for annotation in _objects(_first(values, "annotations", "span_annotations")):
+        result = _object(annotation.get("result")) or annotation
         comment = str(result.get("explanation") or "")[:500]
         span.feedback.append(
-            [_text(one, "name", "annotation_name")[:120], result.get("score"), result.get("label"), comment]
+            [_text(annotation, "name", "annotation_name")[:120], result.get("score"), result.get("label"), comment]
         )
     return [span]
 
@@ -233,8 +253,8 @@ def _undotted(value: Any) -> Any:
     """OpenInference's messages, {"message.role": …, "message.content": …}, as objects with role and content."""
     if isinstance(value, list):
         return [
-            {key.removeprefix("message."): inner for key, inner in one.items()} if isinstance(one, dict) else one
-            for one in value
+            {key.removeprefix("message."): inner for key, inner in item.items()} if isinstance(item, dict) else item
+            for item in value
         ]
     return value
 
@@ -251,16 +271,16 @@ def _mlflow(values: Values) -> list[Span]:
     trace = _text(info, "trace_id", "request_id")
     session = _object(_first(info, "trace_metadata", "request_metadata")).get("mlflow.trace.session")
     result = []
-    for one in _objects(data["spans"]):
-        attributes = {key: _opened(value) for key, value in _object(one.get("attributes")).items()} | {
+    for item in _objects(data["spans"]):
+        attributes = {key: _opened(value) for key, value in _object(item.get("attributes")).items()} | {
             "mlflow.trace.session": session
         }
-        at = seconds(_first(one, "start_time_unix_nano", "start_time", "start_time_ns"))
+        at = seconds(_first(item, "start_time_unix_nano", "start_time", "start_time_ns"))
         key, parent = (
-            _text({**one, **_object(one.get("context"))}, "span_id"),
-            _text(one, "parent_span_id", "parent_id"),
+            _text({**item, **_object(item.get("context"))}, "span_id"),
+            _text(item, "parent_span_id", "parent_id"),
         )
-        result.append(spans.read(trace, key, parent, at, _text(one, "name"), attributes))
+        result.append(spans.read(trace, key, parent, at, _text(item, "name"), attributes))
     if not result:
         attributes = {
             "input.value": _first(data, "request"),
@@ -270,12 +290,12 @@ def _mlflow(values: Values) -> list[Span]:
         result.append(
             spans.read(trace, trace, "", seconds(_first(info, "request_time", "timestamp_ms")), "trace", attributes)
         )
-    for one in _objects(info.get("assessments")):
-        feedback = one.get("feedback")
+    for assessment in _objects(info.get("assessments")):
+        feedback = assessment.get("feedback")
         if isinstance(feedback, dict):
             value, label = feedback.get("value"), feedback.get("value")
-            comment = str(one.get("rationale") or "")[:500]
-            result[0].feedback.append([_text(one, "assessment_name", "name")[:120], value, label, comment])
+            comment = str(assessment.get("rationale") or "")[:500]
+            result[0].feedback.append([_text(assessment, "assessment_name", "name")[:120], value, label, comment])
     for span in result:
         span.source = "MLflow"
     return result
@@ -317,17 +337,17 @@ def _openai(values: Values) -> list[Span]:
     result: list[Span] = []
     for place, message in enumerate(messages):
         if message.get("role") == "user":
-            one = {**attributes, "gen_ai.input.messages": messages[: place + 1]}
-            result.append(spans.read(key, f"{place}", "", at + len(result) / 1e3 if at else 0.0, "chat", one))
+            with_messages = {**attributes, "gen_ai.input.messages": messages[: place + 1]}
+            result.append(spans.read(key, f"{place}", "", at + len(result) / 1e3 if at else 0.0, "chat", with_messages))
             result[-1].source = "OpenAI"
         elif message.get("role") == "assistant" and result:
             result += _answering(result[-1], message, place)
     return result
 
 
-def _answering(asked: Span, message: Values, place: int) -> list[Span]:
+def _answering(request: Span, message: Values, place: int) -> list[Span]:
     """What an assistant's message says of who answered: its name, and the functions that it calls."""
-    asked.answer = spans.text_of(message.get("content"))[: spans.LONGEST_MESSAGE] or asked.answer
+    request.answer = spans.text_of(message.get("content"))[: spans.LONGEST_MESSAGE] or request.answer
     names = [(AGENT, message.get("name"))]
     for call in _objects(message.get("tool_calls")):
         function = call.get("function")
@@ -336,7 +356,7 @@ def _answering(asked: Span, message: Values, place: int) -> list[Span]:
     for number, (role, name) in enumerate(names):
         if isinstance(name, str) and name:
             span = spans.read(
-                asked.trace, f"{place}.{number}", asked.id, asked.at, name, {"gen_ai.operation.name": ROLES[role]}
+                request.trace, f"{place}.{number}", request.id, request.at, name, {"gen_ai.operation.name": ROLES[role]}
             )
             below.append(span)
     return below

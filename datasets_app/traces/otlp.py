@@ -48,9 +48,9 @@ def read(body: bytes, media: str) -> Iterator[Span | BadSpan]:
     from google.protobuf.message import DecodeError
 
     parts = _of_json(body) if media == JSON else _of_protobuf(body)
-    for service, one, read_one in parts:
+    for service, part, read_one in parts:
         try:
-            span = read_one(one)
+            span = read_one(part)
         except BadSpan as bad:
             yield bad
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, DecodeError):
@@ -206,7 +206,7 @@ def _of_json(body: bytes) -> Iterator[tuple[str, Any, Any]]:
 
 def _objects(holder: Mapping[str, Any], *names: str) -> list[dict[str, Any]]:
     listed: list[Any] = next((holder[name] for name in names if isinstance(holder.get(name), list)), [])
-    return [one for one in listed if isinstance(one, dict)]
+    return [item for item in listed if isinstance(item, dict)]
 
 
 def _json_span(span: Any) -> Span:
@@ -231,9 +231,9 @@ def _json_span(span: Any) -> Span:
 
 def _json_values(attributes: Any) -> dict[str, Any]:
     return {
-        one["key"]: _json_value(one.get("value"), 0)
-        for one in (attributes if isinstance(attributes, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("key"), str)
+        attribute["key"]: _json_value(attribute.get("value"), 0)
+        for attribute in (attributes if isinstance(attributes, list) else ())
+        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str)
     }
 
 

@@ -16,6 +16,8 @@ AGENT, LLM, TOOL, HANDOFF = "agent", "llm", "tool", "handoff"
 #: What is read of one span: the newest messages, characters of a message, of a name, and of a value that may be JSON.
 MOST_MESSAGES, LONGEST_MESSAGE, LONGEST_NAME, LONGEST_VALUE = 500, 20_000, 120, 2_000_000
 DEEPEST = 6
+#: Characters of a trace's id that a traced turn has room for.
+LONGEST_TRACE = 64
 
 #: Where each instrumentation writes it, the most exact first.
 INPUTS = (
@@ -85,7 +87,7 @@ class Span:
         return [getattr(self, name) for name in NAMES]
 
 
-NAMES = tuple(one.name for one in fields(Span))
+NAMES = tuple(column.name for column in fields(Span))
 
 
 def read(
@@ -211,7 +213,7 @@ def _evaluation(values: Mapping[str, Any]) -> list[Any]:
 
 def turn_of(value: Any) -> list[list[str]]:
     """The conversation in a value up to its last user message, [] without one: what users and assistants said."""
-    messages = [one for one in said_in(value) if one[0] and one[1].strip()]
+    messages = [message for message in said_in(value) if message[0] and message[1].strip()]
     while messages and messages[-1][0] != "user":
         messages.pop()
     return messages[-MOST_MESSAGES:]
@@ -233,7 +235,7 @@ def said_in(value: Any, plain: str = "user", depth: int = 0) -> list[list[str]]:
     if isinstance(value, dict):
         return _said_in_object(value, plain, depth)
     if isinstance(value, list | tuple):
-        return [one for item in value[-MOST_MESSAGES:] for one in said_in(item, plain, depth + 1)]
+        return [message for item in value[-MOST_MESSAGES:] for message in said_in(item, plain, depth + 1)]
     return []
 
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
-from agents_app import pools, privacy
+from agents_app import privacy
 from agents_app.background_work import work
 from agents_app.models import BackgroundJob, Pool, Privacy
 from agents_app.redaction import Redactor
@@ -87,7 +87,7 @@ def redacted(span: Span, redactor: Redactor) -> Span:
     span.messages = [[speaker, redactor.text(text)] for speaker, text in span.messages]
     span.answer = redactor.text(span.answer)
     span.conversation = _redacted_conversation(span.conversation, redactor)
-    span.feedback = [redactor.value(one) for one in span.feedback]
+    span.feedback = [redactor.value(entry) for entry in span.feedback]
     return span
 
 
@@ -134,7 +134,7 @@ def put_together(pool: Pool) -> int:
     while batches := list(waiting.filter(pk__gt=last, pk__lte=upto).order_by("pk")[:AT_ONCE]):
         last = batches[-1].pk
         batches = [*rest, *batches]
-        done, left, since = _divided(batches)
+        done, unfinished, since = _divided(batches)
         traces = [(spans, turns.of_trace(spans)) for spans in done]
         with transaction.atomic():
             keys = [batch.pk for batch in batches]
@@ -144,8 +144,8 @@ def put_together(pool: Pool) -> int:
             stored = store(pool, [turn for _spans, of_trace in traces for turn in of_trace], late)
             count_problems(pool, stored.problems)
             count += stored.turns
-            spans_left = [span.as_json() for span in left]
-            rest = [SpanBatch.objects.create(pool=pool, received_at=since, spans=spans_left)] if left else []
+            spans_left = [span.as_json() for span in unfinished]
+            rest = [SpanBatch.objects.create(pool=pool, received_at=since, spans=spans_left)] if unfinished else []
             waiting.filter(pk__in=keys).delete()
     return count
 
@@ -160,31 +160,31 @@ def _divided(batches: Sequence[SpanBatch]) -> tuple[list[list[Span]], list[Span]
             span = Span(*values)
             of_trace[span.trace].append(span)
             newest[span.trace] = batch.received_at
-    done, left, since = [], [], timezone.now()
+    done, unfinished, since = [], [], timezone.now()
     for trace, spans in of_trace.items():
         if newest[trace] < settled or any(not span.parent for span in spans):
             done.append(spans)
         else:
-            left += spans
+            unfinished += spans
             since = min(since, newest[trace])
-    return done, left, since
+    return done, unfinished, since
 
 
 # ---------------------------------------------------------------------------------------------------- stored
 
 
-def store(pool: Pool, made: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored:
+def store(pool: Pool, new_turns: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored:
     """Store turns as queries of the pool with who answered; `late` ones have no message and add to a turn that their trace has."""
     stored = Stored()
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        _date(made)
-        places = [turns.place_of(turn) for turn in made]
-        alone = [turns.is_alone(turn) for turn in made]
-        rows = _of_conversations(pool, {turn.conversation for turn in made if turn.conversation})
-        turns.join(made, {name: [_said(row) for row in of] for name, of in rows.items()})
+        _date(new_turns)
+        places = [turns.place_of(turn) for turn in new_turns]
+        alone = [turns.is_alone(turn) for turn in new_turns]
+        rows = _of_conversations(pool, {turn.conversation for turn in new_turns if turn.conversation})
+        turns.join(new_turns, {name: [_said(row) for row in of] for name, of in rows.items()})
         texts: list[tuple[Turn, str, str, bool]] = []
-        for turn, place, is_alone in zip(made, places, alone, strict=True):
+        for turn, place, is_alone in zip(new_turns, places, alone, strict=True):
             try:
                 texts.append((turn, turns.text_of(turn, BOUNDS), place, is_alone))
             except conversations.BadConversation as bad:
@@ -198,9 +198,9 @@ def store(pool: Pool, made: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored
                 stored.problems["asks a query that was deleted here"] += 1
             else:
                 pairs.append(Traced(turn, query.pk, place, is_alone))
-        stored.queries, stored.turns = len(new), record(pool, pairs)
+        stored.queries, stored.turns = len(new), len(record(pool, pairs))
         stored.problems["belongs to no user's message"] += _add_late(pool, late)
-        _join_again(pool, made, rows)
+        _join_again(pool, new_turns, rows)
     stored.problems = +stored.problems
     return stored
 
@@ -215,36 +215,36 @@ class Traced:
     alone: bool = False
 
 
-def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) -> int:
-    """Keep who answered these turns; a turn that is there gets what is new of it. Returns how many were not there."""
+def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) -> dict[tuple[str, str], TracedTurn]:
+    """Keep who answered these turns; a turn that is there gets what is new of it. Returns those that were not, by trace and place."""
     _date([pair.turn for pair in pairs])
-    roster = Roster(pool, pools.roster(pool))
+    roster = Roster(pool)
     traces = {pair.turn.trace for pair in pairs}
     rows = {(row.trace, row.place): row for row in TracedTurn.objects.filter(pool=pool, trace__in=traces)}
     fresh: dict[tuple[str, str], TracedTurn] = {}
     changed: dict[int, TracedTurn] = {}
-    for one in pairs:
-        key = (one.turn.trace, one.place)
+    for traced in pairs:
+        key = (traced.turn.trace, traced.place)
         row = rows.get(key) or fresh.get(key)
         if row is None:
-            fresh[key] = _row(pool, one, roster, upload)
-        elif _add(row, one.turn, roster) and row.pk is not None:
+            fresh[key] = _row(pool, traced, roster, upload)
+        elif _add(row, traced.turn, roster) and row.pk is not None:
             changed[row.pk] = row
     TracedTurn.objects.bulk_create(fresh.values(), batch_size=1_000)
     TracedTurn.objects.bulk_update(changed.values(), CHANGES, batch_size=500)
     hooks.turns_rated(pool, [pair.turn for pair in pairs if pair.turn.decision and pair.turn.success is not None])
-    return len(fresh)
+    return fresh
 
 
 #: What a late span may change of a turn.
 CHANGES = ("names", "agents", "success", "answer")
 
 
-def _row(pool: Pool, one: Traced, roster: Roster, upload: Import | None) -> TracedTurn:
-    turn = one.turn
+def _row(pool: Pool, traced: Traced, roster: Roster, upload: Import | None) -> TracedTurn:
+    turn = traced.turn
     return TracedTurn(
-        pool=pool, query_id=one.query, upload=upload, trace=turn.trace[:64], place=one.place, source=turn.source[:120],
-        conversation=turn.conversation, joined=one.alone, answer=turn.answer, names=turn.names, agents=roster.of(turn.names),
+        pool=pool, query_id=traced.query, upload=upload, trace=turn.trace, place=traced.place, source=turn.source[:120],
+        conversation=turn.conversation, joined=traced.alone, answer=turn.answer, names=turn.names, agents=roster.of(turn.names),
         success=turn.success, at=datetime.fromtimestamp(turn.at, UTC),
     )  # fmt: skip
 
@@ -265,7 +265,7 @@ def _add_late(pool: Pool, late: Sequence[Turn]) -> int:
     rows: dict[str, list[TracedTurn]] = defaultdict(list)
     for row in TracedTurn.objects.filter(pool=pool, trace__in={turn.trace for turn in late}):
         rows[row.trace].append(row)
-    roster = Roster(pool, pools.roster(pool))
+    roster = Roster(pool)
     changed = [
         rows[turn.trace][0] for turn in late if len(rows[turn.trace]) == 1 and _add(rows[turn.trace][0], turn, roster)
     ]
@@ -274,13 +274,13 @@ def _add_late(pool: Pool, late: Sequence[Turn]) -> int:
 
 
 def _new(turn: Turn, text: str) -> adding.NewQuery:
-    return adding.NewQuery(text, {"id": turn.trace[:64], "conversation": turn.conversation})
+    return adding.NewQuery(text, {"id": turn.trace, "conversation": turn.conversation})
 
 
-def _date(made: Sequence[Turn]) -> None:
+def _date(new_turns: Sequence[Turn]) -> None:
     """Turns without a time that can be right came now, one after the other."""
     now = timezone.now().timestamp()
-    for number, turn in enumerate(made):
+    for number, turn in enumerate(new_turns):
         # To the microsecond, as databases have it: one that comes again is at the same time.
         turn.at = datetime.fromtimestamp(turn.at or now + number / 1e6, UTC).timestamp()
 
@@ -309,10 +309,10 @@ def _said(row: TracedTurn) -> turns.EarlierTurn:
     return turns.EarlierTurn(row.trace, row.at.timestamp(), row.query.text, row.answer)
 
 
-def _join_again(pool: Pool, made: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:
+def _join_again(pool: Pool, new_turns: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:
     """Give turns that came alone, and are stored, those before them that came later. A query that nobody has worked on goes with the
     history that it lacked."""
-    first = {turn.conversation: turn.at for turn in sorted(made, key=lambda one: -one.at)}
+    first = {turn.conversation: turn.at for turn in sorted(new_turns, key=lambda turn_: -turn_.at)}
     late = [
         row
         for name, of in rows.items()

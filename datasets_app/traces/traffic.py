@@ -10,8 +10,8 @@ import numpy as np
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Length
 from django.utils import timezone
+from django.utils.translation import get_language_info, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
@@ -20,9 +20,12 @@ from datasets_app.models import Label, Query, QueueItem, SpanBatch, SpanProblem,
 from datasets_app.traces.names import Roster, core, is_agent
 from datasets_app.traces.spans import AGENT
 from training_app.engine.judging import asking_order
+from training_app.engine.reading import languages
 
 #: The newest turns that the page counts, those that a sample is chosen from, and how many are queued unless somebody says otherwise.
 NEWEST, CHOSEN_FROM, SAMPLE, MOST = 20_000, 2_000, 200, 1_000
+#: The newest turns whose language is told.
+READ = 500
 #: Missing agents that are listed.
 LISTED = 30
 #: Characters of a text up to which it is called so.
@@ -58,6 +61,7 @@ class Traffic:
     hours: dict[str, Any] = field(default_factory=dict)
     lengths: list[tuple[str, int]] = field(default_factory=list)
     sources: list[tuple[str, int]] = field(default_factory=list)
+    languages: list[tuple[str, int]] = field(default_factory=list)
     problems: Sequence[SpanProblem] = ()
     waiting: bool = False
     unasked: int = 0
@@ -68,50 +72,71 @@ def read(pool: Pool) -> Traffic:
     columns = ("at", "agents", "names", "success", "conversation", "source", "length")
     turns = TracedTurn.objects.filter(pool=pool).order_by("-pk").annotate(length=Length("query__text"))
     rows = list(turns.values_list(*columns)[:NEWEST])
-    roster = Roster(pool, pools.roster(pool))
+    roster = Roster(pool)
     by_number = {agent.number: agent for agent in pool.agents.all()}
     answering: dict[int | None, Answering] = {}
-    hours, lengths, sources, missing = [0] * 24, Counter[str](), Counter[str](), Counter[str]()
-    whole: set[str] = set()
+    hours, lengths, sources = [0] * 24, Counter[str](), Counter[str]()
+    missing, spellings, whole = Counter[str](), Counter[str](), set[str]()
     for at, agents, names, success, _conversation, source, length in rows:
         hours[timezone.localtime(at).hour] += 1
         lengths[next((str(label) for max_length, label in LENGTHS if length <= max_length), str(LONGER))] += 1
         sources[source.partition(" · ")[0]] += 1
-        for number in [one for one in agents if one in by_number] or [None]:
-            one = answering.setdefault(number, Answering(by_number[number] if number is not None else None))
-            one.turns += 1
-            one.rated += success is not None
-            one.good += bool(success)
-        missing.update({name for role, name in names if is_agent(role) and roster.lacks(name)})
+        for number in [number_ for number_ in agents if number_ in by_number] or [None]:
+            answering_agent = answering.setdefault(number, Answering(by_number[number] if number is not None else None))
+            answering_agent.turns += 1
+            answering_agent.rated += success is not None
+            answering_agent.good += bool(success)
+        lacking = {name for role, name in names if is_agent(role) and roster.lacks(name)}
+        spellings.update(lacking)
+        missing.update({_one(name) for name in lacking})
         whole |= {name for role, name in names if role == AGENT}
     order = [str(label) for _most, label in LENGTHS] + [str(LONGER)]
     return Traffic(
         turns=len(rows),
         conversations=len({row[4] for row in rows if row[4]}),
         whole=len(rows) < NEWEST,
-        answering=sorted(answering.values(), key=lambda one: (one.agent is None, -one.turns)),
-        missing=_alike(missing, whole)[:LISTED],
+        answering=sorted(answering.values(), key=lambda answering_agent: (answering_agent.agent is None, -answering_agent.turns)),
+        missing=_written(missing, spellings, whole)[:LISTED],
         hours={
             "type": "bar", "labels": [f"{hour:02}" for hour in range(24)], "datasets": [{"label": _("turns"), "data": hours}],
             "x": _("hour of the day"), "y": _("turns"),
         },
         lengths=[(label, lengths[label]) for label in order],
         sources=sources.most_common(),
+        languages=_languages(list(turns.values_list("query__text", flat=True)[:READ])),
         problems=list(SpanProblem.objects.filter(pool=pool)[:20]),
         waiting=SpanBatch.objects.filter(pool=pool).exists(),
         unasked=_unasked(pool)[: MOST + 1].count(),
     )  # fmt: skip
 
 
-def _alike(names: Counter[str], whole: set[str]) -> list[tuple[str, int]]:
-    """The most frequent names first, each agent once: `transfer_to_billing` and `Billing Agent` are one. An agent's own span says its
-    name as people write it."""
-    by_core: dict[str, list[tuple[bool, int, str]]] = {}
-    for name, count in names.items():
-        by_core.setdefault(core(name) or name, []).append((name in whole, count, name))
-    return sorted(
-        ((max(of)[2], max(one[1] for one in of)) for of in by_core.values()), key=lambda one: (-one[1], one[0])
-    )
+def _languages(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """In which languages texts are, as far as that can be told, by name, the most frequent first."""
+    named = [(_language(code), count) for code, count in languages.counted(texts).items()]
+    untold = len(texts) - sum(count for _name, count in named)
+    return [*named, (_("too short to tell, or another"), untold)] if untold else named
+
+
+def _language(code: str) -> str:
+    try:
+        return str(get_language_info(code)["name_translated"])
+    except KeyError:
+        return code
+
+
+def _one(name: str) -> str:
+    """What the spellings of one agent share: `transfer_to_billing` and `Billing Agent` are one."""
+    return core(name) or name
+
+
+def _written(turns: Counter[str], spellings: Counter[str], whole: set[str]) -> list[tuple[str, int]]:
+    """(name, turns) of each agent, the most frequent first. Of its spellings, one of an agent's own span goes before a handoff's, then
+    one with capitals or spaces, as people write names, then the most frequent."""
+    names: dict[str, tuple[bool, bool, int, str]] = {}
+    for name, count in spellings.items():
+        rank = (name in whole, name != name.lower() or " " in name, count, name)
+        names[_one(name)] = max(names.get(_one(name), rank), rank)
+    return sorted(((names[one][-1], count) for one, count in turns.items()), key=lambda pair: (-pair[1], pair[0]))
 
 
 def add_missing(pool: Pool, names: Sequence[str], actor: Any) -> list[Agent]:

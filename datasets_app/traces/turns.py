@@ -84,7 +84,7 @@ def of_trace(spans: Sequence[Span]) -> list[Turn]:
     if any(span.role == AGENT for span in asking):
         asking = [span for span in asking if span.role == AGENT]
     turns_of_place: dict[str, tuple[Turn, list[Span]]] = {}
-    for span in sorted(asking, key=lambda one: one.at):
+    for span in sorted(asking, key=lambda span_: span_.at):
         turn = Turn(span.trace, span.at, _fullest(span, below[span.id]), answer=span.answer)
         first, inside = turns_of_place.setdefault(place_of(turn), (turn, []))
         first.answer = span.answer or first.answer
@@ -106,10 +106,10 @@ def _outermost(span: Span, by_id: Mapping[str, Span]) -> str:
     """The id of the outermost span with a user's message among a span and those above it, "" without one. Of a ring of parents all
     members agree on one."""
     line = _line(span, by_id)
-    asking = [one for one in line if one.messages]
+    asking = [span for span in line if span.messages]
     if not asking:
         return ""
-    return min(one.id for one in asking) if line[-1].parent in {one.id for one in line} else asking[-1].id
+    return min(span.id for span in asking) if line[-1].parent in {span.id for span in line} else asking[-1].id
 
 
 def _line(span: Span, by_id: Mapping[str, Span]) -> list[Span]:
@@ -123,16 +123,16 @@ def _line(span: Span, by_id: Mapping[str, Span]) -> list[Span]:
 
 def _fullest(span: Span, inside: Sequence[Span]) -> list[list[str]]:
     """The longest history of the same question: a framework's span often has the last message alone, its LLM's the whole."""
-    asked = span.messages[-1][1].strip()
-    same = [one.messages for one in inside if one.messages and one.messages[-1][1].strip() == asked]
+    question = span.messages[-1][1].strip()
+    same = [span.messages for span in inside if span.messages and span.messages[-1][1].strip() == question]
     return max([span.messages, *same], key=len)
 
 
 def _complete(turn: Turn, spans: Sequence[Span], by_id: Mapping[str, Span]) -> None:
     """Who answered a turn, and what was said of the answer."""
-    handing = {one.id for span in spans if span.role in (AGENT, HANDOFF) for one in _line(span, by_id)[1:]}
+    handing = {ancestor.id for span in spans if span.role in (AGENT, HANDOFF) for ancestor in _line(span, by_id)[1:]}
     names: dict[tuple[str, str], None] = {}
-    for span in sorted(spans, key=lambda one: one.at):
+    for span in sorted(spans, key=lambda span_: span_.at):
         turn.conversation = turn.conversation or span.conversation
         turn.decision = turn.decision or span.decision
         turn.source = turn.source or span.source
@@ -141,7 +141,7 @@ def _complete(turn: Turn, spans: Sequence[Span], by_id: Mapping[str, Span]) -> N
         if span.name and not (span.role == AGENT and span.id in handing):
             names[span.role, span.name] = None
     turn.names = [list(name) for name in names][:MOST_NAMES]
-    rate(turn, [one for span in spans for one in span.feedback])
+    rate(turn, [rating for span in spans for rating in span.feedback])
 
 
 def rate(turn: Turn, feedback: Sequence[Sequence[Any]]) -> None:
@@ -191,25 +191,25 @@ def is_alone(turn: Turn) -> bool:
 def history(turns: Iterable[EarlierTurn], turn: EarlierTurn) -> list[list[str]]:
     """What was said in a conversation before a turn, as [speaker, text]; what its own trace says of it again is no history."""
     messages = []
-    for one in sorted(turns, key=lambda one: one.at):
-        if one.at < turn.at and (one.trace, one.text) != (turn.trace, turn.text):
-            messages += [["user", one.text], *([["assistant", one.answer]] if one.answer.strip() else [])]
+    for earlier in sorted(turns, key=lambda turn_: turn_.at):
+        if earlier.at < turn.at and (earlier.trace, earlier.text) != (turn.trace, turn.text):
+            messages += [["user", earlier.text], *([["assistant", earlier.answer]] if earlier.answer.strip() else [])]
     return messages
 
 
-def join(made: Sequence[Turn], earlier: Mapping[str, Sequence[EarlierTurn]]) -> None:
-    """Give turns that came alone the turns before them in their conversation: those of `earlier`, by conversation, and of `found`."""
+def join(turns: Sequence[Turn], earlier: Mapping[str, Sequence[EarlierTurn]]) -> None:
+    """Give turns that came alone the turns before them in their conversation: those of `earlier`, by conversation, and of `turns`."""
     turns_of_conversation: dict[str, dict[tuple[str, str], EarlierTurn]] = defaultdict(dict)
     for name, before in earlier.items():
-        turns_of_conversation[name] = {(one.trace, one.text): one for one in before}
-    own = [EarlierTurn(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in made]
-    for turn, one in zip(made, own, strict=True):
+        turns_of_conversation[name] = {(turn.trace, turn.text): turn for turn in before}
+    new_turns = [EarlierTurn(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in turns]
+    for turn, new_turn in zip(turns, new_turns, strict=True):
         turns_of_conversation[turn.conversation].setdefault(
-            (one.trace, one.text), one
+            (new_turn.trace, new_turn.text), new_turn
         )  # one that comes again is there already
-    for turn, one in zip(made, own, strict=True):
+    for turn, new_turn in zip(turns, new_turns, strict=True):
         if is_alone(turn):
-            turn.messages = [*history(turns_of_conversation[turn.conversation].values(), one), turn.messages[-1]]
+            turn.messages = [*history(turns_of_conversation[turn.conversation].values(), new_turn), turn.messages[-1]]
 
 
 def text_of(turn: Turn, bounds: Bounds) -> str:

@@ -84,8 +84,12 @@ def test_history_is_read_only(
 
 def test_a_query_shows_its_labels_and_their_history(root: Client, query: Query, person: Callable[..., User]) -> None:
     ana = person("ana")
-    labels.record(query, source="human", author=ana, required=[0], asked=ALL, reason="first thought")
-    labels.record(query, source="human", author=ana, required=[1], asked=[1, 2], reason="second thought")
+    labels.record(
+        labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL, reason="first thought")
+    )
+    labels.record(
+        labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=[1, 2], reason="second thought")
+    )
     page = root.get(address(Query, "change", query.pk)).content.decode()
     assert page.index("second thought") < page.index("first thought")
     assert 'title="Account"' in page
@@ -101,8 +105,8 @@ def four(add_query: Callable[..., Query], dataset: Dataset, pool: Pool) -> dict[
         "bare": add_query("nobody labeled this", in_dataset=other),
         "gone": add_query("deleted"),
     }
-    labels.record(found["gold"], source="import", required=[0], asked=ALL)
-    labels.record(found["llm"], source="llm", required=[1], asked=ALL)
+    labels.record(labels.NewLabel(found["gold"].pk, source="import", required=[0], asked=ALL))
+    labels.record(labels.NewLabel(found["llm"].pk, source="llm", required=[1], asked=ALL))
     Query.objects.filter(pk=found["gone"].pk).update(deleted_at=timezone.now())
     Query.objects.filter(pk=found["bare"].pk).update(external_id="T-77")
     return found
@@ -141,8 +145,8 @@ def test_filters_and_search(
 
 @pytest.mark.parametrize(("asked", "count"), [({}, 2), ({"current": "yes"}, 1), ({"current": "no"}, 1)])
 def test_labels_filter_by_being_current(root: Client, query: Query, asked: dict[str, str], count: int) -> None:
-    labels.record(query, source="import", required=[0], asked=ALL)
-    labels.record(query, source="import", required=[1], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
+    labels.record(labels.NewLabel(query.pk, source="import", required=[1], asked=ALL))
     assert len(root.get(address(Label), asked).context["cl"].result_list) == count
 
 
@@ -196,7 +200,7 @@ def test_a_dataset_may_be_renamed_and_not_deleted(root: Client, dataset: Dataset
 
 
 def test_a_snapshot_links_to_its_rows(root: Client, query: Query, pool: Pool) -> None:
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     snapshot = snapshots.take(pool)
     target = reverse("snapshot_download", args=["support", snapshot.number])
     assert target in root.get(address(Snapshot)).content.decode()
@@ -210,7 +214,9 @@ def test_an_erased_query_says_so(root: Client, query: Query) -> None:
 
 def test_json_reads_like_a_text_and_names_the_agents(root: Client, pool: Pool, query: Query) -> None:
     made = {"via": "import", "line": 7}
-    label = labels.record(query, source="import", required=[0], asked=ALL, scores={"0": 0.91234}, provenance=made)
+    label = labels.record(
+        labels.NewLabel(query.pk, source="import", required=[0], asked=ALL, scores={"0": 0.91234}, provenance=made)
+    )
     for row in (label, Gold.objects.get()):
         html = root.get(address(type(row), "change", row.pk)).content.decode()
         main = html[html.index('id="main"') :]
@@ -224,7 +230,7 @@ def test_json_reads_like_a_text_and_names_the_agents(root: Client, pool: Pool, q
 
 
 def test_the_history_of_changes_has_no_brackets(root: Client, query: Query, person: Callable[..., User]) -> None:
-    labels.record(query, source="human", author=person("ana"), required=[0, 1], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ana"), required=[0, 1], asked=ALL))
     html = root.get(address(Query, "history", query.pk)).content.decode()
     assert "required: 0, 1" in html
     assert "[0" not in html[html.index('id="main"') :]

@@ -28,7 +28,7 @@ def act(client, action, *queries, **more):
 
 
 def test_sending_asks_labelers(client, pool, plain, queries):
-    labels.record(queries[0], source="import", required=[0], asked=range(4))
+    labels.record(labels.NewLabel(queries[0].pk, source="import", required=[0], asked=range(4)))
     queue.fill(pool)
     assert queue.still_open(pool) == 5
     html = act(client, "bulk_send", queries[0]).content.decode()
@@ -41,10 +41,14 @@ def test_sending_asks_labelers(client, pool, plain, queries):
 
 
 def test_accepting_makes_gold_of_suggestions_alone_and_undoes(client, pool, plain, queries):
-    labels.record(queries[0], source="llm", required=[2], asked=range(4))
-    labels.record(queries[1], source="llm", required=[0, 1], asked=range(4), provenance={"fallback": "all-agents"})
-    labels.record(queries[2], source="import", required=[0], asked=range(4))
-    labels.record(queries[2], source="llm", required=[3], asked=range(4))
+    labels.record(labels.NewLabel(queries[0].pk, source="llm", required=[2], asked=range(4)))
+    labels.record(
+        labels.NewLabel(
+            queries[1].pk, source="llm", required=[0, 1], asked=range(4), provenance={"fallback": "all-agents"}
+        )
+    )
+    labels.record(labels.NewLabel(queries[2].pk, source="import", required=[0], asked=range(4)))
+    labels.record(labels.NewLabel(queries[2].pk, source="llm", required=[3], asked=range(4)))
     assert "1 query was changed." in act(client, "bulk_accept", *queries).content.decode()
     assert Gold.objects.get(query=queries[0]).required == [2]
     assert Gold.objects.get(query=queries[2]).required == [0], "gold that stands is left alone"
@@ -65,7 +69,7 @@ def test_prelabeling_starts_a_job(client, pool, plain, queries, settings):
 @pytest.mark.parametrize("action", ["add", "remove"])
 def test_an_agent_is_chosen_counted_and_changed(client, pool, plain, queries, action):
     if action == "remove":
-        labels.record(queries[0], source="import", required=[3], asked=range(4))
+        labels.record(labels.NewLabel(queries[0].pk, source="import", required=[3], asked=range(4)))
     answer = act(client, f"bulk_{action}", queries[0], queries[1])
     assert f"{action.capitalize()} which agent?" in answer.content.decode()
     chosen = {"action": action, "agent": "3", "query": [queries[0].pk, queries[1].pk]}
@@ -80,9 +84,13 @@ def test_an_agent_is_chosen_counted_and_changed(client, pool, plain, queries, ac
 def test_queries_are_found_by_disagreement(client, pool, plain, queries, person):
     queue.fill(pool)
     for query, ana, ben, llm in ((queries[0], [0], [1], [0]), (queries[1], [2], [2], [3]), (queries[2], [2], [2], [2])):
-        labels.record(query, source="human", author=person(f"ana{query.pk}"), required=ana, asked=range(4))
-        labels.record(query, source="human", author=person(f"ben{query.pk}"), required=ben, asked=range(4))
-        labels.record(query, source="llm", required=llm, asked=range(4))
+        labels.record(
+            labels.NewLabel(query.pk, source="human", author=person(f"ana{query.pk}"), required=ana, asked=range(4))
+        )
+        labels.record(
+            labels.NewLabel(query.pk, source="human", author=person(f"ben{query.pk}"), required=ben, asked=range(4))
+        )
+        labels.record(labels.NewLabel(query.pk, source="llm", required=llm, asked=range(4)))
     disagreement.measure([query.pk for query in queries])
 
     def found(kind):
@@ -94,7 +102,7 @@ def test_queries_are_found_by_disagreement(client, pool, plain, queries, person)
 
 
 def test_what_is_sent_is_recorded(client, pool, plain, queries):
-    labels.record(queries[0], source="import", required=[0], asked=range(4))
+    labels.record(labels.NewLabel(queries[0].pk, source="import", required=[0], asked=range(4)))
     act(client, "bulk_send", queries[0])
     entry = AuditEntry.objects.get(action="queries.sent")
     assert (entry.actor_name, entry.detail["queries"]) == ("root", 1)
@@ -109,7 +117,7 @@ def test_one_query_leads_to_the_page_where_it_is_worked_on(client, pool, plain, 
 
 
 def test_a_form_leads_on_shows_chips_and_the_audit_trail(client, pool, plain, queries):
-    label = labels.record(queries[0], source="import", required=[1], asked=[0, 1])
+    label = labels.record(labels.NewLabel(queries[0].pk, source="import", required=[1], asked=[0, 1]))
     html = client.get(reverse("admin:datasets_app_query_change", args=[queries[0].pk])).content.decode()
     for name in ("query", "label_item", "review_query"):
         assert f'href="{reverse(name, args=[pool.slug, queries[0].pk])}"' in html

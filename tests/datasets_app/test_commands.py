@@ -183,7 +183,7 @@ def test_import_queries_needs_a_file(pool: Pool, tmp_path: Path) -> None:
 @pytest.fixture
 def labeled(add_query: Callable[..., Query]) -> Query:
     query = add_query("refund", "train")
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     return query
 
 

@@ -63,9 +63,9 @@ class Command(BaseCommand):
         summary = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         self.stdout.write(f"groups that got a split: {summary}")
         waiting = Query.objects.of(pool).filter(gold__isnull=True, group__split="")
-        left = waiting.count()
-        if left:
-            self.stdout.write(f"{left:,} queries that nobody has labeled get a split with their first label")
+        waiting_count = waiting.count()
+        if waiting_count:
+            self.stdout.write(f"{waiting_count:,} queries that nobody has labeled get a split with their first label")
         if options["output"]:
             folder = Path(options["output"])
             try:

@@ -161,9 +161,9 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{path.name}: {checked.kept} of {checked.labels} labels will be kept, {checked.lost} are not understood"
             )
-        for one in checked.strange[:SHOWN]:
-            guess = f"; did you mean {one.guess.name}?" if one.guess else ""
-            self.stdout.write(f"  “{one.value}”: {one.count} rows, the first on line {one.line}{guess}")
+        for value in checked.strange[:SHOWN]:
+            guess = f"; did you mean {value.guess.name}?" if value.guess else ""
+            self.stdout.write(f"  “{value.value}”: {value.count} rows, the first on line {value.line}{guess}")
         if checked.pattern and checked.lost and not options["leave_out"] and not options["check"]:
             first = checked.strange[0]
             meant = first.guess.name if first.guess else "AGENT"

@@ -1,5 +1,6 @@
 """Krippendorff's α and the MASI distance against their definitions, one pair of answers at a time."""
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -53,3 +54,18 @@ def test_masi_is_its_definition() -> None:
     for a in sets:
         for b in sets:
             assert masi(a, b) == pytest.approx(distance(a, b), abs=2e-14)
+
+
+@pytest.mark.parametrize("far", [3.0, -2.0])
+@pytest.mark.parametrize("place", [0.01, 0.3, 0.9, 2.5])
+def test_an_end_is_where_the_threshold_is_crossed(far: float, place: float) -> None:
+    calls = []
+
+    def beyond(ratio: float) -> float:
+        calls.append(ratio)
+        away = abs(ratio) - place
+        return math.inf if away > 1 else away * (1 + abs(away))
+
+    found = agreement.crossing(beyond, 0.0, far)
+    assert found == (far if abs(far) < place else pytest.approx(math.copysign(place, far), abs=1e-4))
+    assert len(calls) < 20

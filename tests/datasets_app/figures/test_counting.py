@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 from django.db.models import Count, Exists, OuterRef, Q
-from django.test import Client
 from django.utils import timezone
 
 from agents_app.models import Pool
@@ -13,6 +12,7 @@ from datasets_app.figures import counting, progress
 from datasets_app.labels import bulk, labeling, labels, queue, sending, suggestions
 from datasets_app.labels.suggestions import Scored
 from datasets_app.models import Assignment, PoolFigures, Query, QueueItem
+from tests.clients import signed_in
 from training_app.training import previews
 
 
@@ -79,7 +79,7 @@ class Work:
 
     def llm(self):
         for one in self.some():
-            labels.record(one, source="llm", required=[2], asked=range(4))
+            labels.record(labels.NewLabel(one.pk, source="llm", required=[2], asked=range(4)))
 
     def bulk(self):
         action, agent = self.draw.choice(
@@ -147,8 +147,7 @@ def test_a_large_pool_is_counted_again_once_something_changed_and_never_all_the_
 
 
 def test_home_says_when_a_large_pool_was_counted(pool, queries, person, add_query):
-    client = Client()
-    client.force_login(person("olga", "ops"))
+    client = signed_in(person("olga", "ops"))
     assert "counted" not in client.get("/").content.decode()
     counting.count(pool)
     add_query("not counted yet")

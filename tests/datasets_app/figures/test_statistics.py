@@ -17,14 +17,18 @@ ALL = [0, 1, 2, 3]
 
 def test_the_figures_of_a_small_pool(pool: Pool, add_query: Callable[..., Query], person: Callable[..., User]) -> None:
     chat = Dataset.objects.create(pool=pool, name="Chat")
-    labels.record(add_query("a", "train"), source="import", required=[], asked=ALL)
-    labels.record(add_query("b", "train"), source="import", required=[0, 1], asked=ALL)
-    labels.record(add_query("c", "test"), source="human", author=person("ana"), required=[1], asked=[0, 1])
-    labels.record(add_query("d", in_dataset=chat), source="import", required=[0, 1, 2, 3], asked=ALL)
-    labels.record(add_query("e"), source="llm", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(add_query("a", "train").pk, source="import", required=[], asked=ALL))
+    labels.record(labels.NewLabel(add_query("b", "train").pk, source="import", required=[0, 1], asked=ALL))
+    labels.record(
+        labels.NewLabel(add_query("c", "test").pk, source="human", author=person("ana"), required=[1], asked=[0, 1])
+    )
+    labels.record(
+        labels.NewLabel(add_query("d", in_dataset=chat).pk, source="import", required=[0, 1, 2, 3], asked=ALL)
+    )
+    labels.record(labels.NewLabel(add_query("e").pk, source="llm", required=[0], asked=ALL))
     add_query("f")
     gone = add_query("gone")
-    labels.record(gone, source="import", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(gone.pk, source="import", required=[2], asked=ALL))
     Query.objects.filter(pk=gone.pk).update(deleted_at=timezone.now())
     Agent.objects.filter(number=3).update(state="retired")
 

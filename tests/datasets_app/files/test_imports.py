@@ -163,7 +163,7 @@ def test_an_unlabeled_row_takes_no_label_away(dataset: Dataset) -> None:
 
 
 def test_people_are_not_overruled_by_an_import(dataset: Dataset, query: Query, person: Callable[..., User]) -> None:
-    labels.record(query, source="human", author=person("ana"), required=[2], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ana"), required=[2], asked=ALL))
     read(dataset, jsonl({"text": query.text, "required_agents": [0]}))
     assert Gold.objects.get(query=query).required == [2]
 
@@ -175,7 +175,7 @@ def test_what_an_import_says_against_the_llm_is_asked_first_where_the_queue_asks
     settings.order = settings.Order.DISAGREEMENT
     settings.save()
     said = [add_query(f"query {n}") for n in range(6)]
-    labels.record(said[3], source="llm", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(said[3].pk, source="llm", required=[2], asked=ALL))
     queue.fill(dataset.pool)
     read(dataset, jsonl(*({"text": f"query {n}", "required_agents": [0]} for n in range(6))))
     sending.send(Query.objects.all(), dataset.pool)
@@ -186,7 +186,7 @@ def test_what_an_import_says_against_the_llm_is_asked_first_where_the_queue_asks
 
 def test_what_was_said_before_the_queue_knew_of_a_query_counts_too(dataset: Dataset) -> None:
     read(dataset, jsonl({"text": "query", "required_agents": [0]}))
-    labels.record(Query.objects.get(), source="llm", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(Query.objects.get().pk, source="llm", required=[2], asked=ALL))
     queue.fill(dataset.pool)
     assert QueueItem.objects.get().llm_disagreement == 1.0
 

@@ -128,6 +128,22 @@ def test_what_is_not_understood_is_said_before_anything_is_stored(clinic: Datase
     }
 
 
+def test_parts_of_a_cell_that_are_like_names_are_asked_about_one_by_one(clinic: Dataset) -> None:
+    """Of "Labs/Pharmacist" no part is a name: the whole of it must not stand for one of the two."""
+    pools.add_agent(clinic.pool, "Wards & Rooms", keywords=("bed",))
+    cells = ("Labs/Pharmacist", "labs", "LABS", "Labs, Ward", "Bed", "Ward/Room")
+    content = messy.csv(";", ("text", "label"), [(f"query {n}", cell) for n, cell in enumerate(cells)]).encode()
+    reading = Reading("table", delimiter=";", columns={"text": "0", "required_agents": "1"})
+    checked = checking.check(io.BytesIO(content), reading, pools.roster(clinic.pool))
+    assert [(one.value, one.count, one.guess.name) for one in checked.strange if one.guess] == [
+        ("Labs", 4, "Lab results"),
+        ("Pharmacist", 1, "Pharmacy"),
+        ("Ward", 1, "Wards & Rooms"),
+        ("Bed", 1, "Wards & Rooms"),
+        ("Ward/Room", 1, "Wards & Rooms"),
+    ]
+
+
 def test_rows_that_all_fail_alike_are_a_pattern(clinic: Dataset) -> None:
     content = messy.csv(",", ("text", "label"), [(f"query {n}", "Surgery") for n in range(10)]).encode()
     agents = pools.roster(clinic.pool)
@@ -186,7 +202,7 @@ def test_what_people_have_done_since_stays(clinic: Dataset) -> None:
 
     query = Query.objects.get(text="worked on")
     numbers = [agent.number for agent in clinic.pool.agents.all()]
-    labels.record(query, source="human", author=ana, required=[3], asked=numbers)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[3], asked=numbers))
     undone = undoing.undo(upload, None)
     assert (undone.queries, undone.labels, undone.kept) == (1, 2, 1)
     assert said(clinic) == {"worked on": ("Pharmacy",)}

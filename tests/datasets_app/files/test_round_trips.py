@@ -135,15 +135,15 @@ def test_an_empty_export_is_a_file_with_a_header(pool: Pool) -> None:
 
 def test_only_gold_unless_told_otherwise(dataset: Dataset, add_query: Callable[..., Query]) -> None:
     gold, bare = add_query("gold"), add_query("bare")
-    labels.record(gold, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(gold.pk, source="import", required=[0], asked=ALL))
     assert content(exports.selected(dataset.pool), "txt") == b"gold\n"
     assert content(exports.selected(dataset.pool, include_unlabeled=True), "txt") == b"gold\nbare\n"
     assert bare.state == "unlabeled"
 
 
 def test_a_disagreement_goes_out_as_not_asked(dataset: Dataset, query: Query, person: Callable[..., User]) -> None:
-    labels.record(query, source="human", author=person("ana"), required=[0, 1], asked=ALL)
-    labels.record(query, source="human", author=person("ben"), required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ana"), required=[0, 1], asked=ALL))
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ben"), required=[0], asked=ALL))
     row = next(exports.rows(exports.selected(dataset.pool)))
     assert (row.required, row.asked) == ({0}, {0, 2, 3})
 
@@ -194,8 +194,8 @@ def test_the_folder_speaks_of_active_agents_only(
     dataset: Dataset, add_query: Callable[..., Query], tmp_path: Path
 ) -> None:
     both, only = add_query("both", "train"), add_query("only the retired one", "train")
-    labels.record(both, source="import", required=[0, 3], asked=ALL)
-    labels.record(only, source="import", required=[3], asked=[3])
+    labels.record(labels.NewLabel(both.pk, source="import", required=[0, 3], asked=ALL))
+    labels.record(labels.NewLabel(only.pk, source="import", required=[3], asked=[3]))
     Agent.objects.filter(number=3).update(state="retired")
     unpacked(dataset.pool, tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]

@@ -1,6 +1,7 @@
 """Similar queries in one action: what is offered beside an item, what its answer becomes for each of them, and what is left out."""
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from datasets_app.labels import alike, labeling, queue
@@ -44,6 +45,23 @@ def test_what_waits_and_reads_alike_is_offered_the_nearest_first(pool, plain, tw
     found = alike.waiting(held(pool, ana))
     assert [one.query for one in found] == [twice[1], twice[2]]
     assert found[0].likeness > found[1].likeness >= alike.ALIKE
+
+
+def test_a_query_that_is_leased_while_the_queue_is_read_is_compared(pool, plain, twice, ana):
+    lease = held(pool, ana)
+    leased = []
+
+    def lease_after_the_first_read(execute, sql, params, many, context):
+        rows = execute(sql, params, many, context)
+        if not leased and '"text"' in sql:
+            leased.append(sql)
+            leased.extend(queue.take(pool, ana, beside=[lease.item.query_id]))
+        return rows
+
+    with connection.execute_wrapper(lease_after_the_first_read):
+        found = alike.waiting(lease)
+    assert len(leased) == 2
+    assert [one.query for one in found] == [twice[1], twice[2]]
 
 
 def test_an_exact_double_in_another_dataset_is_offered_wherever_it_stands_in_line(

@@ -4,13 +4,13 @@ from itertools import product
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Agent, AuditEntry, Pool
 from datasets_app.labels import bulk, labels, queue
 from datasets_app.labels.bulk_actions import ACTIONS
 from datasets_app.models import BulkChange, BulkChangeEntry, Gold, Query, QueueItem
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 PAIRS = list(product(ACTIONS, repeat=2))
@@ -20,11 +20,11 @@ PAIRS = list(product(ACTIONS, repeat=2))
 def mixed(pool: Pool, plain: Any, queries: list[Query], rita: Any) -> list[Query]:
     """0: gold {0}; 1: gold {}; 2: suggested {1}; 3: nothing; 4: deleted, suggested {2}; 5: gold {3}, deleted."""
     every = range(4)
-    labels.record(queries[0], source="import", required=[0], asked=every)
-    labels.record(queries[1], source="import", required=[], asked=every)
-    labels.record(queries[2], source="llm", required=[1], asked=every)
-    labels.record(queries[4], source="llm", required=[2], asked=every)
-    labels.record(queries[5], source="import", required=[3], asked=every)
+    labels.record(labels.NewLabel(queries[0].pk, source="import", required=[0], asked=every))
+    labels.record(labels.NewLabel(queries[1].pk, source="import", required=[], asked=every))
+    labels.record(labels.NewLabel(queries[2].pk, source="llm", required=[1], asked=every))
+    labels.record(labels.NewLabel(queries[4].pk, source="llm", required=[2], asked=every))
+    labels.record(labels.NewLabel(queries[5].pk, source="import", required=[3], asked=every))
     queue.fill(pool, everything=True)
     bulk.delete([queries[4].pk, queries[5].pk])
     return queries
@@ -93,8 +93,7 @@ def test_two_changes_are_taken_back_in_either_order(pool: Pool, mixed: Any, rita
 @pytest.mark.parametrize("code", ACTIONS)
 def test_it_is_offered_on_the_page_and_in_the_admin(pool: Pool, mixed: Any, rita: Any, code: str) -> None:
     action = ACTIONS[code]
-    client = Client()
-    client.force_login(rita)
+    client = signed_in(rita)
     page = client.get(reverse("queries", args=[pool.slug]), {"q": "is:deleted" if action.of_deleted else ""})
     assert f'<option value="{code}">{action.label}</option>' in page.content.decode()
     chosen = {"action": code, "all": "1", "q": "is:deleted" if action.of_deleted else ""}
@@ -117,8 +116,7 @@ def test_it_is_offered_on_the_page_and_in_the_admin(pool: Pool, mixed: Any, rita
 
 
 def test_an_action_that_is_none_is_refused(pool: Pool, mixed: Any, rita: Any) -> None:
-    client = Client()
-    client.force_login(rita)
+    client = signed_in(rita)
     assert client.post(reverse("bulk_apply", args=[pool.slug]), {"action": "sing", "all": "1"}).status_code == 404
     assert client.get(reverse("bulk_preview", args=[pool.slug]), {"action": "sing", "all": "1"}).status_code == 302
 

@@ -150,6 +150,15 @@ def test_merged_agents_resolve(required: list[int], asked: list[int], expected: 
     assert voices.answers([Said(1, "human", required, asked)], {2: Merge(1)}) == expected
 
 
+@pytest.mark.parametrize("asked", [ALL, [0, 1], [0, 3]])
+@pytest.mark.parametrize("merged", [{}, {2: Merge(1)}])
+@pytest.mark.parametrize("provenance", [{}, {"fallback": True}])
+def test_the_two_sets_of_a_voice_are_its_answers(asked: list[int], merged: voices.Merges, provenance: dict) -> None:
+    said = [Said(1, "llm", [0, 2], asked, True, provenance)]
+    needed = voices.answers(said, merged)
+    assert voices.answer(said, merged) == (frozenset(one for one in needed if needed[one]), frozenset(needed))
+
+
 def test_a_chain_of_merges_is_followed_to_its_end(pool: Pool) -> None:
     by_number = {agent.number: agent for agent in pool.agents.all()}
     Agent.objects.filter(pk=by_number[0].pk).update(state="retired", merged_into=by_number[1])
@@ -160,19 +169,19 @@ def test_a_chain_of_merges_is_followed_to_its_end(pool: Pool) -> None:
 
 
 def test_stored_gold_follows_the_labels(query: Query, person: Callable[..., User]) -> None:
-    first = labels.record(query, source="import", required=[0, 1], asked=ALL)
+    first = labels.record(labels.NewLabel(query.pk, source="import", required=[0, 1], asked=ALL))
     stored = Gold.objects.get(query=query)
     assert (stored.required, stored.asked) == ([0, 1], ALL)
     assert stored.decided_by == {str(agent): first.pk for agent in ALL}
     assert sorted(GoldAgent.objects.values_list("agent__number", flat=True)) == [0, 1]
 
-    labels.record(query, source="human", author=person("ana"), required=[3], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ana"), required=[3], asked=ALL))
     assert Gold.objects.get(query=query).required == [3]
     assert list(GoldAgent.objects.values_list("agent__number", flat=True)) == [3]
 
 
 def test_gold_goes_when_its_last_label_goes(query: Query) -> None:
-    label = labels.record(query, source="import", required=[0], asked=ALL)
+    label = labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     labels.withdraw(label, None)
     query.refresh_from_db()
     assert query.state == "unlabeled"
@@ -185,13 +194,13 @@ def test_a_draft_stays_a_draft_until_there_is_a_label(query: Query, person: Call
     gold.recompose([query.pk])
     query.refresh_from_db()
     assert query.state == "draft"
-    labels.record(query, source="llm", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[0], asked=ALL))
     query.refresh_from_db()
     assert query.state == "labeled"
 
 
 def test_recomposing_after_a_merge(pool: Pool, query: Query) -> None:
-    labels.record(query, source="import", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[2], asked=ALL))
     into = pool.agents.get(number=1)
     pool.agents.filter(number=2).update(state="retired", merged_into=into)
     assert gold.recompose_pool(pool) == 1
@@ -212,7 +221,7 @@ def test_the_number_of_database_queries_does_not_grow(
 
 
 def test_merging_agents_and_taking_it_back_composes_gold_anew(pool: Pool, query: Query) -> None:
-    labels.record(query, source="import", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[2], asked=ALL))
     technical, account = pool.agents.get(number=2), pool.agents.get(number=1)
     pools.merge(technical, account, None)
     assert Gold.objects.get(query=query).required == [1]
@@ -221,7 +230,7 @@ def test_merging_agents_and_taking_it_back_composes_gold_anew(pool: Pool, query:
 
 
 def test_a_large_pool_is_composed_anew_by_a_worker(pool: Pool, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    labels.record(query, source="import", required=[2], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[2], asked=ALL))
     monkeypatch.setattr(tasks, "AT_ONCE", 0)
     pools.merge(pool.agents.get(number=2), pool.agents.get(number=1), None)
     job = BackgroundJob.objects.get(work="recompose_pool")

@@ -21,9 +21,9 @@ def test_a_persons_label_its_adjudication_and_its_undo_are_kept(
     pool: Pool, query: Query, person: Callable[[str], Any]
 ) -> None:
     ana = person("ana")
-    first = labels.record(query, source="human", author=ana, required=[1], asked=[0, 1, 2])
+    first = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=[0, 1, 2]))
     labels.withdraw(first, ana)
-    labels.record(query, source="adjudication", author=ana, required=[], asked=[0, 1, 2])
+    labels.record(labels.NewLabel(query.pk, source="adjudication", author=ana, required=[], asked=[0, 1, 2]))
     name, target = ana.get_username(), f"query {query.pk}"
     assert entries() == [
         ("label.submitted", name, target), ("label.withdrawn", name, target), ("label.adjudicated", name, target),
@@ -48,6 +48,6 @@ def test_a_file_that_a_command_reads_stands_there_with_its_import(pool: Pool, tm
 
 
 def test_imported_labels_leave_no_entry_each(query: Query) -> None:
-    labels.record(query, source="import", required=[0], asked=[0])
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=[0]))
     labels.record_many([labels.NewLabel(query.pk, "llm", [0], [0])])
     assert entries() == []

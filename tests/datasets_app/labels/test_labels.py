@@ -15,14 +15,16 @@ ALL = [0, 1, 2, 3]
 
 def test_a_label_is_stored_sorted_with_all_that_was_said(query: Query, person: Callable[..., User]) -> None:
     label = labels.record(
-        query,
-        source="human",
-        author=person("ana"),
-        required={3, 0},
-        asked=[3, 2, 1, 0],
-        scores={2: 0.25, 0: 1},
-        reason="two needs",
-        provenance={"kept": [0]},
+        labels.NewLabel(
+            query.pk,
+            source="human",
+            author=person("ana"),
+            required={3, 0},
+            asked=[3, 2, 1, 0],
+            scores={2: 0.25, 0: 1},
+            reason="two needs",
+            provenance={"kept": [0]},
+        )
     )
     label.refresh_from_db()
     assert (label.required, label.asked, label.scores) == ([0, 3], ALL, {"0": 1.0, "2": 0.25})
@@ -31,9 +33,9 @@ def test_a_label_is_stored_sorted_with_all_that_was_said(query: Query, person: C
 
 def test_a_later_label_supersedes_and_keeps_the_earlier(query: Query, person: Callable[..., User]) -> None:
     ana, ben = person("ana"), person("ben")
-    first = labels.record(query, source="human", author=ana, required=[0], asked=ALL)
-    other = labels.record(query, source="human", author=ben, required=[0], asked=ALL)
-    second = labels.record(query, source="human", author=ana, required=[1], asked=ALL)
+    first = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL))
+    other = labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[0], asked=ALL))
+    second = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=ALL))
     first.refresh_from_db()
     assert first.required == [0]
     assert first.superseded_by == second
@@ -45,32 +47,36 @@ def test_a_later_label_supersedes_and_keeps_the_earlier(query: Query, person: Ca
 
 def test_sources_do_not_supersede_each_other(query: Query, person: Callable[..., User]) -> None:
     for source in ("import", "llm", "adjudication"):
-        labels.record(query, source=source, required=[0], asked=ALL)
-    labels.record(query, source="human", author=person("ana"), required=[0], asked=ALL)
+        labels.record(labels.NewLabel(query.pk, source=source, required=[0], asked=ALL))
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ana"), required=[0], asked=ALL))
     assert Label.objects.current().count() == 4
-    labels.record(query, source="llm", required=[1], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[1], asked=ALL))
     assert Label.objects.current().count() == 4
     assert Label.objects.count() == 5
 
 
 def test_a_partial_label_stands_beside_what_was_said(query: Query, person: Callable[..., User]) -> None:
     ana = person("ana")
-    whole = labels.record(query, source="human", author=ana, required=[0, 1], asked=[0, 1, 2])
-    label = labels.record(query, source="human", author=ana, required=[3], asked=[1, 3], partial=True)
+    whole = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0, 1], asked=[0, 1, 2]))
+    label = labels.record(
+        labels.NewLabel(query.pk, source="human", author=ana, required=[3], asked=[1, 3], partial=True)
+    )
     assert (label.required, label.asked) == ([3], [1, 3])
     assert list(Label.objects.current()) == [whole, label]
     gold = Gold.objects.get(query=query)
     assert (gold.required, gold.asked) == ([0, 3], ALL), "for each agent the latest speaks"
-    again = labels.record(query, source="human", author=ana, required=[1], asked=[1, 3], partial=True)
+    again = labels.record(
+        labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=[1, 3], partial=True)
+    )
     assert list(Label.objects.current()) == [whole, again], "what it repeats it supersedes"
-    last = labels.record(query, source="human", author=ana, required=[], asked=[2])
+    last = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[], asked=[2]))
     assert list(Label.objects.current()) == [last], "a whole one supersedes everything"
 
 
 def test_withdrawing_restores_what_was_superseded(query: Query, person: Callable[..., User]) -> None:
     ana = person("ana")
-    first = labels.record(query, source="human", author=ana, required=[0], asked=ALL)
-    second = labels.record(query, source="human", author=ana, required=[1], asked=ALL)
+    first = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL))
+    second = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=ALL))
     assert labels.withdraw(second, ana) == first
     second.refresh_from_db()
     assert list(Label.objects.current()) == [first]
@@ -97,7 +103,7 @@ def test_withdrawing_restores_what_was_superseded(query: Query, person: Callable
 def test_what_is_refused(query: Query, change: dict[str, Any], field: str, message: str) -> None:
     said: dict[str, Any] = {"source": "import", "required": [0], "asked": ALL}
     with pytest.raises(labels.LabelError, match=message) as caught:
-        labels.record(query, **(said | change))
+        labels.record(labels.NewLabel(query.pk, **(said | change)))
     assert caught.value.field == field
     assert not Label.objects.exists()
 

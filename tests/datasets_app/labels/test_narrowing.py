@@ -17,7 +17,9 @@ def filled(pool, plain, queries):
     for place, agents in ((1, [1]), (4, [1, 2])):
         suggestions.push(pool, "m", [suggestions.Scored(queries[place].pk, agents, {0: 0.1, 1: 0.9})])
     for place, agents in ((2, [1]), (3, [0])):
-        labels.record(queries[place], source="llm", required=agents, asked=range(4), provenance={"model": "m"})
+        labels.record(
+            labels.NewLabel(queries[place].pk, source="llm", required=agents, asked=range(4), provenance={"model": "m"})
+        )
     return queries
 
 
@@ -35,7 +37,7 @@ def test_an_agent_that_anybody_suggests(pool, filled, ana):
 
 
 def test_what_the_llm_no_longer_says_does_not_count(pool, filled, ana):
-    labels.record(filled[2], source="llm", required=[], asked=range(4), provenance={"model": "m"})
+    labels.record(labels.NewLabel(filled[2].pk, source="llm", required=[], asked=range(4), provenance={"model": "m"}))
     assert places(pool, ana, Narrowing(pool.agents.get(number=1)), filled) == [1, 4]
 
 

@@ -18,8 +18,8 @@ def scored(pool, plain, queries):
         (5, {0: 0.01, 1: 0.02}, 0.9),
     ]
     suggestions.push(pool, "support-1", [suggestions.Scored(queries[n].pk, [], s, novelty) for n, s, novelty in rows])
-    labels.record(queries[4], source="import", required=[0], asked=range(4))
-    labels.record(queries[4], source="llm", required=[2], asked=range(4))
+    labels.record(labels.NewLabel(queries[4].pk, source="import", required=[0], asked=range(4)))
+    labels.record(labels.NewLabel(queries[4].pk, source="llm", required=[2], asked=range(4)))
     disagreement.measure([query.pk for query in queries])
     return queries
 
@@ -93,7 +93,7 @@ def test_varied_batches_in_the_queue(pool, plain, add_query, person):
 def test_a_varied_order_leaves_what_is_like_the_labeled_for_later(pool, plain, add_query, person):
     known = add_query("my invoice is wrong")
     queue.fill(pool)
-    labels.record(known, source="import", required=[0], asked=range(4))
+    labels.record(labels.NewLabel(known.pk, source="import", required=[0], asked=range(4)))
     like, unlike = add_query("my invoice is wrong!"), add_query("the parcel never came")
     queue.fill(pool)
     suggestions.push(pool, "m", [suggestions.Scored(query.pk, [], {0: 0.5}) for query in (like, unlike)])

@@ -158,7 +158,7 @@ def test_another_seed_is_another_order_and_the_same_lots():
 def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, plain, queries, person):
     from datasets_app.labels import labels
 
-    labels.record(queries[0], source="import", required=[1], asked=[0, 1, 2, 3])
+    labels.record(labels.NewLabel(queries[0].pk, source="import", required=[1], asked=[0, 1, 2, 3]))
     assert len(queue.take(pool, person("ana"), count=9)) == 5
     assert sending.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
     assert queue.still_open(pool) == 1

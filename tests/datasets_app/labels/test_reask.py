@@ -3,28 +3,26 @@
 import re
 
 import pytest
-from django.test import Client
 
 from agents_app import pools
 from datasets_app.figures import progress
 from datasets_app.labels import labels, queue, reask
 from datasets_app.models import Draft, Gold, Label, QueueItem
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
 
 @pytest.fixture
 def client(ana):
-    client = Client()
-    client.force_login(ana)
-    return client
+    return signed_in(ana)
 
 
 @pytest.fixture
 def returns(pool, plain, queries, ana, person):
     """Three queries are labeled, one by Ana and two by an import; then the agent 4 Returns is added."""
-    labels.record(queries[0], source="human", author=ana, required=[1], asked=range(4))
+    labels.record(labels.NewLabel(queries[0].pk, source="human", author=ana, required=[1], asked=range(4)))
     for query in queries[1:3]:
-        labels.record(query, source="import", required=[0], asked=range(4))
+        labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=range(4)))
     return pools.add_agent(pool, "Returns", actor=ana)
 
 
@@ -85,7 +83,7 @@ def test_closing_and_retiring_ask_no_more(pool, queries, returns, ana):
 
 
 def test_only_what_was_never_asked_is_asked(pool, queries, returns):
-    labels.record(queries[3], source="import", required=[4], asked=range(5))
+    labels.record(labels.NewLabel(queries[3].pk, source="import", required=[4], asked=range(5)))
     QueueItem.objects.filter(agent=returns).delete()
     assert reask.fill(returns) == 3
     assert not QueueItem.objects.filter(agent=returns, query=queries[3]).exists()
@@ -97,10 +95,12 @@ def test_an_agent_of_a_pool_without_gold_asks_nothing(pool, plain, queries, ana)
 
 
 def test_suggestions_stand_beside_the_question_where_the_source_knows_the_agent(client, pool, queries, returns, ana):
-    labels.record(queries[1], source="llm", required=[0], asked=range(4), scores={0: 0.9})
+    labels.record(labels.NewLabel(queries[1].pk, source="llm", required=[0], asked=range(4), scores={0: 0.9}))
     html = client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
     assert "lb-suggested" not in html, "an LLM that had not heard of the agent says nothing of it"
-    labels.record(queries[1], source="llm", required=[0, 4], asked=range(5), scores={0: 0.9, 4: 0.8})
+    labels.record(
+        labels.NewLabel(queries[1].pk, source="llm", required=[0, 4], asked=range(5), scores={0: 0.9, 4: 0.8})
+    )
     html = client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
     assert "0.80" in html
     assert "0.90" not in html
@@ -112,7 +112,7 @@ def test_suggestions_stand_beside_the_question_where_the_source_knows_the_agent(
 def test_a_blind_question_suggests_nothing(client, pool, plain, queries, returns, ana):
     plain.blind_share = 1.0
     plain.save()
-    labels.record(queries[1], source="llm", required=[4], asked=range(5), scores={4: 0.8})
+    labels.record(labels.NewLabel(queries[1].pk, source="llm", required=[4], asked=range(5), scores={4: 0.8}))
     assert "lb-suggested" not in client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
     answer(client, pool, returns, queries[1], True)
     assert Label.objects.get(author=ana, query=queries[1]).provenance["blind"] is True

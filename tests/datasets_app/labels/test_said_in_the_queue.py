@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
@@ -15,6 +14,7 @@ from datasets_app.figures import agreement
 from datasets_app.labels import labeling, queue
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
+from tests.clients import signed_in
 from tests.datasets_app.labels.saying import answer, gold_of, hold, said
 
 
@@ -62,8 +62,7 @@ def test_the_queues_undo_after_a_re_ask_takes_back_its_own_query(
 def test_a_submits_key_is_that_querys_alone(
     pool: Pool, plain: QueueSettings, queries: list[Query], ana: User, person: Callable[..., User]
 ) -> None:
-    client = Client()
-    client.force_login(ana)
+    client = signed_in(ana)
     fields = {"agent": "1", "asked": "0,1,2,3", "key": "same"}
     urls = [reverse("label_submit", args=[pool.slug, query.pk]) for query in queries[:2]]
     assert client.post(urls[0], fields, HTTP_ACCEPT="application/json").status_code == 200

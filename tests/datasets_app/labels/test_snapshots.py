@@ -53,7 +53,7 @@ def test_unchanged_data_gives_the_same_snapshot(pool: Pool, three: list[Query]) 
 
 
 def change_label(three: list[Query]) -> None:
-    labels.record(three[0], source="adjudication", required=[3], asked=ALL)
+    labels.record(labels.NewLabel(three[0].pk, source="adjudication", required=[3], asked=ALL))
 
 
 def change_split(three: list[Query]) -> None:
@@ -70,7 +70,7 @@ def change_agent(three: list[Query]) -> None:
 
 
 def change_asked(three: list[Query]) -> None:
-    labels.record(three[0], source="adjudication", required=[], asked=[0])
+    labels.record(labels.NewLabel(three[0].pk, source="adjudication", required=[], asked=[0]))
 
 
 def delete_one(three: list[Query]) -> None:
@@ -111,12 +111,12 @@ def test_verify_notices_a_changed_row(pool: Pool, three: list[Query]) -> None:
 
 
 def test_partly_asked_rows_keep_who_was_asked(pool: Pool, add_query: Callable[..., Query]) -> None:
-    labels.record(add_query("partly"), source="import", required=[1], asked=[0, 1])
+    labels.record(labels.NewLabel(add_query("partly").pk, source="import", required=[1], asked=[0, 1]))
     assert taken(snapshots.take(pool))["partly"].asked == {0, 1}
 
 
 def test_rows_without_a_split_get_one(pool: Pool, query: Query) -> None:
-    labels.record(query, source="import", required=[1], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[1], asked=ALL))
     snapshot = snapshots.take(pool)
     query.group.refresh_from_db()
     assert query.group.split in ("train", "val", "test")
@@ -124,8 +124,8 @@ def test_rows_without_a_split_get_one(pool: Pool, query: Query) -> None:
 
 
 def test_retired_agents_are_left_out(pool: Pool, add_query: Callable[..., Query]) -> None:
-    labels.record(add_query("both"), source="import", required=[0, 3], asked=ALL)
-    labels.record(add_query("only the retired one"), source="import", required=[3], asked=[3])
+    labels.record(labels.NewLabel(add_query("both").pk, source="import", required=[0, 3], asked=ALL))
+    labels.record(labels.NewLabel(add_query("only the retired one").pk, source="import", required=[3], asked=[3]))
     Agent.objects.filter(number=3).update(state="retired")
     snapshot = snapshots.take(pool)
     assert [agent.id for agent in snapshots.agents(snapshot)] == [0, 1, 2]
@@ -138,10 +138,10 @@ def test_llm_labels_count_where_they_are_let_and_nobody_else_has_labeled(
     pool: Pool, add_query: Callable[..., Query]
 ) -> None:
     for text, split in (("loose", ""), ("trained", "train"), ("judged", "test")):
-        labels.record(add_query(text, split), source="llm", required=[0], asked=ALL)
+        labels.record(labels.NewLabel(add_query(text, split).pk, source="llm", required=[0], asked=ALL))
     partly = add_query("partly", "train")
-    labels.record(partly, source="import", required=[1], asked=[1])
-    labels.record(partly, source="llm", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(partly.pk, source="import", required=[1], asked=[1]))
+    labels.record(labels.NewLabel(partly.pk, source="llm", required=[0], asked=ALL))
     assert set(taken(snapshots.take(pool, include_llm=False))) == {"partly"}
     found = taken(snapshots.take(pool, include_llm=True))
     assert {text: example.split for text, example in found.items()} == {
@@ -174,7 +174,7 @@ def test_erasing_takes_the_text_everywhere_and_leaves_counts_and_hashes(
     Query.objects.filter(pk=three[1].pk).update(external_id="ana@example.com", extra={"mail": "x"})
     upload = three[1].dataset.imports.create(file_name="x", format="csv")
     ImportProblem.objects.create(upload=upload, line=1, reason="r", excerpt="two")
-    labels.record(three[1], source="llm", required=[0], asked=ALL, reason="mentions her name")
+    labels.record(labels.NewLabel(three[1].pk, source="llm", required=[0], asked=ALL, reason="mentions her name"))
     told: list[Any] = []
     monkeypatch.setattr(hooks.query_erased, "_implementations", [])
     hooks.query_erased.register(told.append)

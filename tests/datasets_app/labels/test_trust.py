@@ -43,9 +43,9 @@ def told(add_query: Callable[..., Query], person: Callable[..., User]) -> Pool:
     query = None
     for n in range(8):
         query = add_query(f"query {n}")
-        labels.record(query, source="llm", required=[1] if n < 6 else [2], asked=EVERY)
+        labels.record(labels.NewLabel(query.pk, source="llm", required=[1] if n < 6 else [2], asked=EVERY))
         Suggestion.objects.create(query=query, version="m", required=[1] if n < 2 else [], scores={"1": 0.5})
-        labels.record(query, source="human", author=ana, required=[1], asked=EVERY)
+        labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=EVERY))
     assert query is not None
     pool: Pool = query.dataset.pool
     return pool

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
@@ -16,6 +15,7 @@ from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, queue, sending, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings, group_hash
+from tests.clients import signed_in
 from tests.datasets_app.labels.saying import EVERY, agent_of, answer, everything, gold_of, hold, only, said, state_of
 
 # ------------------------------------------------------------------------------------------------ undo in any order
@@ -43,7 +43,7 @@ def test_bulk_changes_are_undone_in_any_order(
 
 
 def test_sending_is_undone_in_any_order(pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User) -> None:
-    labels.record(query, source="import", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=EVERY))
     queue.fill(pool)
     first = bulk.apply(pool, only(query), bulk.SEND, None, author=rita)
     answer(pool, ana, query, said(0), "a")
@@ -69,7 +69,7 @@ def test_a_draft_is_a_draft_again_after_a_bulk_change_is_undone(
 def test_accepting_speaks_of_the_agents_that_the_llm_was_asked_about(
     pool: Pool, plain: QueueSettings, query: Query, rita: User
 ) -> None:
-    labels.record(query, source="llm", required=[1], asked=[0, 1, 2])
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[1], asked=[0, 1, 2]))
     bulk.apply(pool, only(query), bulk.ACCEPT, None, author=rita)
     assert gold_of(query) == ([1], [0, 1, 2])
     assert progress.questions(pool) == [(agent_of(pool, 3), 1)], "the fourth is asked about on its own"
@@ -80,9 +80,9 @@ def test_accepting_leaves_what_was_decided(
 ) -> None:
     ben = User.objects.create_user("ben")
     everything(pool, query, bulk.ADD, 0, rita)
-    labels.record(query, source="human", author=ana, required=[2], asked=EVERY)
-    labels.record(query, source="human", author=ben, required=[3], asked=EVERY)
-    labels.record(query, source="llm", required=[1, 2], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[2], asked=EVERY))
+    labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[3], asked=EVERY))
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[1, 2], asked=EVERY))
     change = bulk.apply(pool, only(query), bulk.ACCEPT, None, author=rita)
     assert gold_of(query) == ([0, 2], [0, 1, 2, 3]), (
         "the decision of 0 stands, what people agree on stands, 2 and 3 are decided"
@@ -95,7 +95,7 @@ def test_accepting_leaves_what_was_decided(
 
 
 def test_each_step_of_a_chain_of_merges_comes_apart(pool: Pool, query: Query) -> None:
-    labels.record(query, source="import", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=EVERY))
     pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
     pools.merge(agent_of(pool, 1), agent_of(pool, 2), None)
     assert gold_of(query) == ([2], [2, 3])
@@ -118,14 +118,14 @@ def test_a_no_after_a_merge_answers_the_yes_before_it(
 
 
 def test_a_no_before_a_merge_does_not(pool: Pool, plain: QueueSettings, query: Query, rita: User) -> None:
-    labels.record(query, source="adjudication", author=rita, required=[0], asked=[0], partial=True)
-    labels.record(query, source="adjudication", author=rita, required=[], asked=[1], partial=True)
+    labels.record(labels.NewLabel(query.pk, source="adjudication", author=rita, required=[0], asked=[0], partial=True))
+    labels.record(labels.NewLabel(query.pk, source="adjudication", author=rita, required=[], asked=[1], partial=True))
     pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
     assert gold_of(query) == ([1], [1]), "it said nothing of what the merged agent does"
 
 
 def test_a_re_asked_no_to_the_merged_agent_counts(pool: Pool, plain: QueueSettings, query: Query, ana: User) -> None:
-    labels.record(query, source="human", author=ana, required=[0], asked=[0])
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=[0]))
     new = pools.add_agent(pool, "Returns")
     pools.merge(agent_of(pool, 0), new, None)
     answer(pool, ana, query, Choice(frozenset(), True, False, frozenset({new.number})), "k", new)
@@ -135,8 +135,8 @@ def test_a_re_asked_no_to_the_merged_agent_counts(pool: Pool, plain: QueueSettin
 def test_disagreement_and_agreement_resolve_merges(pool: Pool, plain: QueueSettings, query: Query, ana: User) -> None:
     ben = User.objects.create_user("ben")
     queue.fill(pool)
-    labels.record(query, source="human", author=ana, required=[0], asked=EVERY)
-    labels.record(query, source="human", author=ben, required=[1], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=EVERY))
+    labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[1], asked=EVERY))
     disagreement.measure([query.pk])
     assert QueueItem.objects.get(query=query).disagreement == 1.0
     pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
@@ -153,8 +153,7 @@ def test_disagreement_and_agreement_resolve_merges(pool: Pool, plain: QueueSetti
 def test_nobody_is_stuck_on_a_query_that_is_gone(
     pool: Pool, plain: QueueSettings, queries: list[Query], ana: User, rita: User, how: str
 ) -> None:
-    client = Client()
-    client.force_login(ana)
+    client = signed_in(ana)
     lease = queue.take(pool, ana)[0]
     gone, next_one = lease.item.query, queries[1]
     bulk.apply(pool, only(gone), bulk.DELETE, None, author=rita) if how == "deleted" else snapshots.erase(gone, rita)
@@ -182,7 +181,7 @@ def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
 def test_a_restored_query_keeps_the_questions_of_a_re_ask(
     pool: Pool, plain: QueueSettings, query: Query, rita: User
 ) -> None:
-    labels.record(query, source="import", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=EVERY))
     new = pools.add_agent(pool, "Returns")
     change = bulk.apply(pool, only(query), bulk.DELETE, None, author=rita)
     assert progress.questions(pool) == []
@@ -228,11 +227,11 @@ def test_an_old_snapshot_with_an_erased_row_does_not_come_back(
 ) -> None:
     elsewhere = pool.datasets.create(name="Elsewhere")
     first = add_query("where is my parcel", "train")
-    labels.record(first, source="import", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(first.pk, source="import", required=[0], asked=EVERY))
     old = snapshots.take(pool)
     snapshots.erase(first, rita)
     again = add_query("where is my parcel", "train", elsewhere)
-    labels.record(again, source="import", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(again.pk, source="import", required=[0], asked=EVERY))
     new = snapshots.take(pool)
     assert new != old
     assert [row["text"] for row in snapshots.rows(new)] == ["where is my parcel"]
@@ -246,7 +245,7 @@ def test_an_old_snapshot_with_an_erased_row_does_not_come_back(
 
 def test_a_split_that_a_snapshot_used_is_for_ever(pool: Pool, add_query: Callable[..., Query]) -> None:
     query = add_query("where is my parcel")
-    labels.record(query, source="llm", required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[0], asked=EVERY))
     first = snapshots.take(pool, include_llm=True)
     assert [row["split"] for row in snapshots.rows(first)] == ["train"]
     row = {"text": "Where is my parcel?", "required_agents": [0]}
@@ -301,11 +300,10 @@ def test_a_dispute_about_an_agent_that_was_retired_since_is_decided(
     pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
 ) -> None:
     queue.fill(pool)
-    labels.record(query, source="human", author=ana, required=[0, 2], asked=EVERY)
-    labels.record(query, source="human", author=rita, required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0, 2], asked=EVERY))
+    labels.record(labels.NewLabel(query.pk, source="human", author=rita, required=[0], asked=EVERY))
     pools.retire(agent_of(pool, 2), actor=None)
-    client = Client()
-    client.force_login(rita)
+    client = signed_in(rita)
     page = reverse("review_query", args=[pool.slug, query.pk])
     asked = client.get(page).content.decode().split('name="asked" value="')[1].split('"')[0]
     pools.add_agent(pool, "Returns")

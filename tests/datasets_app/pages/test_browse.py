@@ -4,7 +4,6 @@ import json
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents_app.models import AuditEntry
@@ -12,6 +11,7 @@ from datasets_app.labels import bulk, labels, queue, sending
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 from datasets_app.pages import browse
 from tests import page_cost
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
 pytestmark = pytest.mark.both_databases
@@ -19,9 +19,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def client(rita):
-    client = Client()
-    client.force_login(rita)
-    return client
+    return signed_in(rita)
 
 
 @pytest.fixture
@@ -29,11 +27,11 @@ def known(pool, queries, person):
     """0: gold {0}; 1: gold {}; 2: disagreement; 3: an LLM label; 4 and 5: nothing."""
     ana, ben = person("ana"), person("ben")
     every = range(4)
-    labels.record(queries[0], source="import", required=[0], asked=every)
-    labels.record(queries[1], source="human", author=ana, required=[], asked=every)
-    labels.record(queries[2], source="human", author=ana, required=[1], asked=every)
-    labels.record(queries[2], source="human", author=ben, required=[2], asked=every)
-    labels.record(queries[3], source="llm", required=[3], asked=every)
+    labels.record(labels.NewLabel(queries[0].pk, source="import", required=[0], asked=every))
+    labels.record(labels.NewLabel(queries[1].pk, source="human", author=ana, required=[], asked=every))
+    labels.record(labels.NewLabel(queries[2].pk, source="human", author=ana, required=[1], asked=every))
+    labels.record(labels.NewLabel(queries[2].pk, source="human", author=ben, required=[2], asked=every))
+    labels.record(labels.NewLabel(queries[3].pk, source="llm", required=[3], asked=every))
     SplitGroup.objects.filter(pk=queries[0].group_id).update(split="test")
     return queries
 
@@ -98,7 +96,7 @@ def test_disagreement_orders_by_people_and_by_the_llm(pool, plain, known, person
     queue.fill(pool)
     from datasets_app.labels import disagreement
 
-    labels.record(known[0], source="llm", required=[0, 1], asked=range(4))
+    labels.record(labels.NewLabel(known[0].pk, source="llm", required=[0, 1], asked=range(4)))
     disagreement.measure([query.pk for query in known])
     assert found(pool, known, "disagreement:people") == [2]
     assert found(pool, known, "disagreement:people>0.9") == [2]
@@ -110,8 +108,7 @@ def test_disagreement_orders_by_people_and_by_the_llm(pool, plain, known, person
 
 @pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("reviewer", 200), ("ops", 200), ("admin", 200)])
 def test_who_may_browse(pool, known, person, role, status):
-    client = Client()
-    client.force_login(person("pat", role))
+    client = signed_in(person("pat", role))
     for name, *args in (("queries",), ("query", known[0].pk), ("queries_export",)):
         assert client.get(url(name, pool, *args)).status_code == status
     if status == 403:
@@ -128,7 +125,7 @@ def test_the_list_takes_the_same_number_of_database_queries_however_long(client,
     cost()
     few = cost()
     for n in range(60):
-        labels.record(add_query(f"more {n}"), source="import", required=[n % 4], asked=range(4))
+        labels.record(labels.NewLabel(add_query(f"more {n}").pk, source="import", required=[n % 4], asked=range(4)))
     assert cost() <= few < page_cost.queries(22)  # fewer where no row of the page has a suggestion
 
 
@@ -140,7 +137,9 @@ def test_the_list_shows_sets_states_and_chips(client, pool, known):
 
 
 def test_the_list_shows_what_the_llm_suggests(client, pool, known):
-    labels.record(known[4], source="llm", required=[1], asked=range(4), provenance={"fallback": "keyword"})
+    labels.record(
+        labels.NewLabel(known[4].pk, source="llm", required=[1], asked=range(4), provenance={"fallback": "keyword"})
+    )
     rows = {row["query"].pk: row["suggested"] for row in client.get(url("queries", pool)).context["rows"]}
     assert [(str(source), [agent.number for agent in agents]) for source, agents in rows[known[3].pk]] == [("LLM", [3])]
     assert rows[known[4].pk] == []  # what stood in for an answer suggests nothing
@@ -184,7 +183,7 @@ def test_adding_one_agent_touches_nothing_else_and_undoes_as_one(pool, plain, kn
 
 
 def test_removing_an_agent_keeps_an_earlier_decision_about_the_others(pool, plain, known, rita):
-    labels.record(known[2], source="adjudication", author=rita, required=[1, 2], asked=range(4))
+    labels.record(labels.NewLabel(known[2].pk, source="adjudication", author=rita, required=[1, 2], asked=range(4)))
     agent = pool.agents.get(number=1)
     change = bulk.apply(pool, browse.search(pool, "agent:1").queries, bulk.REMOVE, agent, author=rita)
     assert change.changed == 1
@@ -195,7 +194,7 @@ def test_removing_an_agent_keeps_an_earlier_decision_about_the_others(pool, plai
 
 def test_what_was_said_since_a_bulk_change_survives_its_undo(pool, plain, known, rita):
     change = bulk.apply(pool, browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0), author=rita)
-    labels.record(known[4], source="adjudication", author=rita, required=[3], asked=range(4))
+    labels.record(labels.NewLabel(known[4].pk, source="adjudication", author=rita, required=[3], asked=range(4)))
     assert bulk.undo(change, rita) == 4
     assert gold_of(known[4]) == ([3], [0, 1, 2, 3])
 
@@ -330,7 +329,7 @@ def test_erasing_forgets_drafts_and_remarks_and_asks_no_more(client, pool, plain
 
 def test_erasing_takes_out_what_an_llm_said_of_the_text(client, pool, plain, known):
     made = {"model": "m", "fallback": "keyword", "error": "names agent 'Ana Diaz', which does not exist"}
-    label = labels.record(known[0], source="llm", required=[1], asked=range(4), provenance=made)
+    label = labels.record(labels.NewLabel(known[0].pk, source="llm", required=[1], asked=range(4), provenance=made))
     client.post(url("query_erase", pool, known[0].pk), {"sure": "1"})
     label.refresh_from_db()
     assert label.provenance == {"model": "m", "fallback": "keyword"}

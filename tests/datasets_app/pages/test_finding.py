@@ -1,19 +1,17 @@
 """The command search finds a labeler's own labels, and queries for those who may browse; it says when it finds nothing."""
 
-from django.test import Client
-
 from datasets_app.labels import labels
+from tests.clients import signed_in
 
 
 def found(user, term: str) -> str:
-    client = Client()
-    client.force_login(user)
+    client = signed_in(user)
     return client.get("/admin/search/", {"s": term, "extended": "1"}, headers={"HX-Request": "true"}).content.decode()
 
 
 def test_a_labeler_finds_their_own_labels_and_no_others(person, pool, queries):
     ana, ben = person("ana", "labeler"), person("ben", "labeler")
-    labels.record(queries[0], source="human", author=ana, required=[0], asked=range(4))
+    labels.record(labels.NewLabel(queries[0].pk, source="human", author=ana, required=[0], asked=range(4)))
     word = queries[0].text.split()[0].lower()
     assert f"/p/{pool.slug}/label/{queries[0].pk}/" in found(ana, word)
     assert "/label/" not in found(ben, word)

@@ -64,6 +64,14 @@ def gold() -> dict[str, list[int]]:
     return {one.query.text: one.required for one in Gold.objects.select_related("query")}
 
 
+def test_values_without_a_guess_are_to_be_chosen(ops: Client, clinic: Pool) -> None:
+    page = ops.get(send(ops, b"Message;Team(s)\nare they in;Labs\nwhat a mess;Zz\nmy pills;Pharmacy\n"))
+    assert (
+        "1 of 3 labels will be kept, the other 2 by the meanings below: check them, and choose the missing one."
+        in page.text
+    )
+
+
 @pytest.mark.at_length
 def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client, clinic: Pool) -> None:
     address = send(ops, CONTENT)

@@ -4,12 +4,14 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import caches
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from datasets_app.labels import labels, queue, suggestions
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
 JSON = {"HTTP_ACCEPT": "application/json"}
@@ -17,9 +19,7 @@ JSON = {"HTTP_ACCEPT": "application/json"}
 
 @pytest.fixture
 def client(ana):
-    client = Client()
-    client.force_login(ana)
-    return client
+    return signed_in(ana)
 
 
 def item_of(pool, person):
@@ -101,8 +101,7 @@ def test_the_same_key_twice_is_one_label(client, pool, plain, queries):
 
 def test_a_key_is_its_senders_own(client, pool, plain, queries, person):
     send(client, pool, queries[0], 1, key="once")
-    other = Client()
-    other.force_login(person("ben"))
+    other = signed_in(person("ben"))
     send(other, pool, queries[1], 2, key="once")
     assert Label.objects.count() == 2
 
@@ -242,8 +241,7 @@ def test_undo_of_a_changed_answer_restores_the_earlier_one(client, pool, plain, 
 
 
 def test_undo_goes_back_one_by_one_and_never_into_another_persons_work(client, pool, plain, queries, person):
-    other = Client()
-    other.force_login(person("ben"))
+    other = signed_in(person("ben"))
     send(other, pool, queries[5], 1)
     send(client, pool, queries[0], 1)
     send(client, pool, queries[1], what="skip", reason="no")
@@ -260,7 +258,9 @@ def test_undo_goes_back_one_by_one_and_never_into_another_persons_work(client, p
 
 def llm(query, required, scores):
     provenance = {"model": "gpt", "prompt": "prompt 2"}
-    labels.record(query, source="llm", required=required, asked=range(4), scores=scores, provenance=provenance)
+    labels.record(
+        labels.NewLabel(query.pk, source="llm", required=required, asked=range(4), scores=scores, provenance=provenance)
+    )
 
 
 def test_suggestions_come_first_with_source_and_version(client, pool, plain, queries):
@@ -272,6 +272,22 @@ def test_suggestions_come_first_with_source_and_version(client, pool, plain, que
     assert "gpt · prompt 2" in html
     assert "support-3" in html
     assert "checked" not in html, "a suggestion is never an answer"
+
+
+@pytest.mark.parametrize(("checked", "said"), [(9, ""), (10, "100\u202f% as people said, over 10 queries")])
+def test_agreement_over_a_few_queries_is_not_shown(client, pool, plain, add_query, person, checked, said):
+    caches["process"].clear()
+    ben = person("ben")
+    for number in range(checked):
+        query = add_query(f"checked {number}")
+        labels.record(labels.NewLabel(query.pk, source="llm", required=[1], asked=(0, 1, 2, 3)))
+        labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[1], asked=(0, 1, 2, 3)))
+    labels.record(labels.NewLabel(add_query("open").pk, source="llm", required=[1], asked=(0, 1, 2, 3)))
+    queue.fill(pool)
+    page = client.get(url("label", pool)).text
+    assert "Suggestions, never answers:" in page
+    assert said in page
+    assert said or "as people said" not in page
 
 
 def test_what_became_of_the_suggestion_is_recorded(client, pool, plain, queries):
@@ -320,14 +336,12 @@ def test_keywords_are_underlined_and_the_text_is_escaped(client, pool, plain, ad
 
 
 def test_other_peoples_labels_are_hidden_until_ones_own_is_sent(client, pool, plain, queries, person):
-    other = Client()
-    other.force_login(person("ben"))
+    other = signed_in(person("ben"))
     send(other, pool, queries[0], 3)
     history = url("label_history", pool, queries[0].pk)
     assert "Shipping" not in client.get(history).content.decode()
     assert "ben" not in client.get(url("label_item", pool, queries[0].pk)).content.decode()
-    reviewer = Client()
-    reviewer.force_login(person("rita", "reviewer"))
+    reviewer = signed_in(person("rita", "reviewer"))
     assert "Shipping" in reviewer.get(history).content.decode()
     send(client, pool, queries[0], 1)
     assert "Shipping" in client.get(history).content.decode()
@@ -350,8 +364,7 @@ def test_an_empty_queue_says_why(client, pool, plain, queries, person, ana):
     html = client.get(url("label", pool)).content.decode()
     assert "ben has 6 items, free in" in html
     assert "Release" not in html
-    reviewer = Client()
-    reviewer.force_login(person("rita", "reviewer"))
+    reviewer = signed_in(person("rita", "reviewer"))
     assert "Release" in reviewer.get(url("label", pool)).content.decode()
     assert client.post(url("label_release", pool, ben.pk)).status_code == 403
     assert reviewer.post(url("label_release", pool, ben.pk)).status_code == 302

@@ -4,12 +4,12 @@ import re
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 
 from datasets_app.models import Query
 from datasets_app.pages import browse_views
 from routerweb.pages import paging
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.both_databases
 
@@ -64,8 +64,7 @@ def test_a_search_without_an_index_ends_when_its_time_is_up_and_goes_on_from_the
 def test_a_long_list_says_about_how_long_it_is_and_counts_when_asked(pool, queries, person, monkeypatch):
     monkeypatch.setattr(paging, "COUNTED", 3)
     monkeypatch.setattr(browse_views, "ROWS", 2)
-    client = Client()
-    client.force_login(person("olga", "ops"))
+    client = signed_in(person("olga", "ops"))
     address = reverse("queries", args=[pool.slug])
     html = client.get(address).content.decode()
     assert ("About" if connection.vendor == "postgresql" else "More than 3 queries") in html

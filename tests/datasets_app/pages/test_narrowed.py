@@ -2,11 +2,11 @@
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from datasets_app.labels import queue, suggestions
 from datasets_app.models import Assignment
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
 JSON = {"HTTP_ACCEPT": "application/json"}
@@ -14,9 +14,7 @@ JSON = {"HTTP_ACCEPT": "application/json"}
 
 @pytest.fixture
 def client(ana):
-    client = Client()
-    client.force_login(ana)
-    return client
+    return signed_in(ana)
 
 
 @pytest.fixture

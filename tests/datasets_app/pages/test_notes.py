@@ -15,6 +15,7 @@ from datasets_app.labels import labels
 from datasets_app.labels.erasure import of_query
 from datasets_app.models import Draft, Label, Query, QueueSettings
 from routerweb.erasing import ErasedQuery
+from tests.clients import signed_in
 
 JSON = {"HTTP_ACCEPT": "application/json"}
 ALL = [0, 1, 2, 3]
@@ -23,9 +24,7 @@ NOTE = "He means the <b>second</b> invoice"
 
 @pytest.fixture
 def client(ana: User) -> Client:
-    client = Client()
-    client.force_login(ana)
-    return client
+    return signed_in(ana)
 
 
 def send(client: Client, query: Query, what: str, **more: object) -> int:
@@ -57,10 +56,9 @@ def test_one_that_is_too_long_is_refused_in_words(
 def test_reviewers_read_it_beside_the_disagreement(
     pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User, person: Callable[..., User]
 ) -> None:
-    labels.record(query, source="human", author=ana, required=[0], asked=ALL, note=NOTE)
-    labels.record(query, source="human", author=person("ben"), required=[1], asked=ALL)
-    reviewer = Client()
-    reviewer.force_login(rita)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL, note=NOTE))
+    labels.record(labels.NewLabel(query.pk, source="human", author=person("ben"), required=[1], asked=ALL))
+    reviewer = signed_in(rita)
     page = reviewer.get(reverse("review", args=["support"])).content.decode()
     shown = "<b>ana</b>: He means the &lt;b&gt;second&lt;/b&gt; invoice"
     assert page.count(shown) == 1
@@ -70,9 +68,9 @@ def test_reviewers_read_it_beside_the_disagreement(
 
 @pytest.mark.both_databases
 def test_exports_carry_it(pool: Pool, query: Query, ana: User, add_query: Callable[..., Query]) -> None:
-    labels.record(query, source="human", author=ana, required=[0], asked=ALL, note=NOTE)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL, note=NOTE))
     other = add_query("nothing was said of this one")
-    labels.record(other, source="import", required=[1], asked=ALL)
+    labels.record(labels.NewLabel(other.pk, source="import", required=[1], asked=ALL))
     content = b"".join(exports.encode(exports.rows(exports.selected(pool)), "jsonl"))
     noted, plain = (json.loads(line) for line in content.decode().splitlines())
     assert noted["notes"] == [NOTE]
@@ -82,8 +80,8 @@ def test_exports_carry_it(pool: Pool, query: Query, ana: User, add_query: Callab
 def test_its_author_changes_it_and_nobody_else(
     client: Client, pool: Pool, query: Query, ana: User, person: Callable[..., User]
 ) -> None:
-    mine = labels.record(query, source="human", author=ana, required=[0], asked=ALL)
-    theirs = labels.record(query, source="human", author=person("ben"), required=[1], asked=ALL)
+    mine = labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL))
+    theirs = labels.record(labels.NewLabel(query.pk, source="human", author=person("ben"), required=[1], asked=ALL))
     assert client.post(reverse("label_note", args=["support", mine.pk]), {"note": "  see   above "}).status_code == 302
     assert client.post(reverse("label_note", args=["support", theirs.pk]), {"note": "no"}).status_code == 404
     mine.refresh_from_db()
@@ -95,7 +93,7 @@ def test_its_author_changes_it_and_nobody_else(
 
 
 def test_erasing_takes_it(pool: Pool, query: Query, ana: User) -> None:
-    labels.record(query, source="human", author=ana, required=[0], asked=ALL, note=NOTE)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=ALL, note=NOTE))
     of_query(ErasedQuery(query.pk, pool.pk, query.text))
     assert Label.objects.get().note == ""
 

@@ -27,7 +27,7 @@ def ana(client: Client, person: Callable[..., User]) -> User:
 
 
 def say(query: Query, who: User, required: list[int]) -> None:
-    labels.record(query, source="human", author=who, required=required, asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="human", author=who, required=required, asked=ALL))
 
 
 def test_my_labels_are_mine_and_are_found_by_words(

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
@@ -12,6 +11,7 @@ from datasets_app.figures.agreement import alpha, alpha_of_agent, alpha_of_sets
 from datasets_app.labels import adjudication, disagreement, labels, queue
 from datasets_app.models import Gold, Label, PrelabelJob, Query, QueueItem, QueueSettings
 from datasets_app.prelabeling import prompts
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 from tests.llm_server import Server
 from training_app.engine import llm
@@ -21,9 +21,7 @@ EVERY = range(4)
 
 @pytest.fixture
 def client(rita):
-    client = Client()
-    client.force_login(rita)
-    return client
+    return signed_in(rita)
 
 
 @pytest.fixture
@@ -37,8 +35,8 @@ def disputed(pool, plain, queries, pair):
     queue.fill(pool)
     ana, ben = pair
     for query, one, other in ((queries[0], [0, 1], [0, 2]), (queries[1], [0], [3]), (queries[2], [1], [1])):
-        labels.record(query, source="human", author=ana, required=one, asked=EVERY)
-        labels.record(query, source="human", author=ben, required=other, asked=EVERY)
+        labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=one, asked=EVERY))
+        labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=other, asked=EVERY))
     disagreement.measure([query.pk for query in queries])
     return queries
 
@@ -141,8 +139,8 @@ def test_an_undefined_figure_says_why():
 
 def test_the_report_of_a_pool(pool, disputed, pair):
     ana, ben = pair
-    labels.record(disputed[2], source="llm", required=[1], asked=EVERY)
-    labels.record(disputed[1], source="llm", required=[3], asked=EVERY)
+    labels.record(labels.NewLabel(disputed[2].pk, source="llm", required=[1], asked=EVERY))
+    labels.record(labels.NewLabel(disputed[1].pk, source="llm", required=[3], asked=EVERY))
     found = agreement.report(pool)
     one = found.pairs[ana.pk, ben.pk]
     assert one.n == 3
@@ -157,10 +155,14 @@ def test_the_report_of_a_pool(pool, disputed, pair):
 def test_blind_and_shown_are_apart(pool, plain, queries, person):
     ana = person("ana")
     for number, blind in enumerate((True, True, False, False)):
-        labels.record(queries[number], source="llm", required=[1], asked=EVERY)
+        labels.record(labels.NewLabel(queries[number].pk, source="llm", required=[1], asked=EVERY))
         made = {"blind": blind} | ({} if blind else {"shown": [{"source": "llm"}]})
         required = [1] if not blind else [2]
-        labels.record(queries[number], source="human", author=ana, required=required, asked=EVERY, provenance=made)
+        labels.record(
+            labels.NewLabel(
+                queries[number].pk, source="human", author=ana, required=required, asked=EVERY, provenance=made
+            )
+        )
     found = agreement.report(pool)
     assert (found.llm_blind.n, found.llm_blind.exact) == (2, 0.0)
     assert (found.llm_shown.n, found.llm_shown.exact) == (2, 1.0)
@@ -175,16 +177,16 @@ def test_blind_and_shown_are_apart(pool, plain, queries, person):
 def test_agents_that_one_was_not_asked_about_stay_out(pool, plain, queries, pair):
     ana, ben = pair
     for query in queries[:2]:
-        labels.record(query, source="human", author=ana, required=[0, 3], asked=[0, 3])
-        labels.record(query, source="human", author=ben, required=[0], asked=[0, 1, 2])
+        labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0, 3], asked=[0, 3]))
+        labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[0], asked=[0, 1, 2]))
     found = agreement.report(pool)
     assert found.exact == 1.0
     assert found.agents[3][1].n == 0
-    labels.record(queries[2], source="human", author=ana, required=[1], asked=EVERY)
-    labels.record(queries[2], source="human", author=ben, required=[1], asked=EVERY)
+    labels.record(labels.NewLabel(queries[2].pk, source="human", author=ana, required=[1], asked=EVERY))
+    labels.record(labels.NewLabel(queries[2].pk, source="human", author=ben, required=[1], asked=EVERY))
     assert agreement.report(pool).whole.value == 1.0, "what was not asked is no disagreement"
-    labels.record(queries[3], source="human", author=ana, required=[0, 1], asked=EVERY)
-    labels.record(queries[3], source="human", author=ben, required=[0], asked=EVERY)
+    labels.record(labels.NewLabel(queries[3].pk, source="human", author=ana, required=[0, 1], asked=EVERY))
+    labels.record(labels.NewLabel(queries[3].pk, source="human", author=ben, required=[0], asked=EVERY))
     assert agreement.differing(pool, ana.pk, ben.pk, None)[0] == queries[3].pk
     assert agreement.differing(pool, ana.pk, ben.pk, 3) == []
 
@@ -205,9 +207,9 @@ def test_the_case_puts_disputed_agents_first(pool, disputed):
 def test_a_dispute_that_a_decision_of_a_merged_agent_makes_is_shown(pool, plain, queries, pair, rita):
     ana, ben = pair
     query = queries[0]
-    labels.record(query, source="human", author=ana, required=[0], asked=[0, 1])
-    labels.record(query, source="human", author=ben, required=[1], asked=[0, 1])
-    labels.record(query, source="adjudication", author=rita, required=[], asked=[1], partial=True)
+    labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=[0, 1]))
+    labels.record(labels.NewLabel(query.pk, source="human", author=ben, required=[1], asked=[0, 1]))
+    labels.record(labels.NewLabel(query.pk, source="adjudication", author=rita, required=[], asked=[1], partial=True))
     pools.merge(Agent.objects.get(pool=pool, number=1), Agent.objects.get(pool=pool, number=0), None)
     query.refresh_from_db()
     assert query.state == Query.State.DISAGREEMENT, "ben's yes to agent 1 was overruled, so his no to agent 0 stands"
@@ -256,17 +258,35 @@ def test_a_decision_needs_its_reason(client, pool, disputed):
 
 def test_unsure_and_skipped_wait_for_a_decision_too(client, pool, plain, queries, person):
     ana = person("ana")
-    labels.record(queries[0], source="human", author=ana, required=[1], asked=EVERY, unsure=True)
+    labels.record(labels.NewLabel(queries[0].pk, source="human", author=ana, required=[1], asked=EVERY, unsure=True))
     queue.skip(queue.open_item(queries[1], ana, pool), "garbled")
     assert queries[0].text in client.get(url("review", pool) + "?list=doubts").content.decode()
     assert queries[1].text in client.get(url("review", pool) + "?list=skipped").content.decode()
     assert "Nobody disagrees." in client.get(url("review", pool)).content.decode()
 
 
+def test_nobody_is_said_to_differ_about_a_query_that_one_person_found_difficult(client, pool, plain, queries, person):
+    queue.skip(queue.open_item(queries[1], person("ana"), pool), "garbled")
+    html = client.get(url("review", pool) + "?list=skipped").text
+    assert "Why was it difficult?" in html
+    assert "differ?" not in html
+    answer = client.post(url("review_query", pool, queries[1].pk) + "?list=skipped", {"take": "edit", "agent": ["3"]})
+    assert "Choose why it was difficult" in answer.text
+
+
+def test_a_skipped_query_with_an_llms_label_alone_waits_for_a_decision(client, pool, plain, queries, person):
+    ana, ben = person("ana"), person("ben")
+    for query in queries[:2]:
+        labels.record(labels.NewLabel(query.pk, source="llm", required=[1], asked=EVERY))
+        queue.skip(queue.open_item(query, ana, pool), "garbled")
+    labels.record(labels.NewLabel(queries[1].pk, source="human", author=ben, required=[1], asked=EVERY, unsure=True))
+    assert [query.pk for query in adjudication.passed(pool)] == [queries[0].pk]
+    assert queries[0].text in client.get(url("review", pool) + "?list=skipped").text
+
+
 @pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("ops", 403), ("reviewer", 200), ("admin", 200)])
 def test_who_may_review(pool, disputed, person, role, status):
-    client = Client()
-    client.force_login(person("pat", role))
+    client = signed_in(person("pat", role))
     assert client.get(url("review", pool)).status_code == status
     if status == 403:
         assert client.post(url("review_query", pool, disputed[0].pk), {"take": "union"}).status_code == 403
@@ -371,10 +391,10 @@ def test_one_key_accepting_is_shown_beside_blind_agreement(client, pool, add_que
     for number in range(agreement.LEAST_SHOWN):
         accepted = {"one_key": True} if number < 12 else {}
         labels.record(
-            add_query(f"query {number}"), source="human", author=rita, required=[0], asked=range(4),
+            labels.NewLabel(add_query(f"query {number}").pk, source="human", author=rita, required=[0], asked=range(4),
             provenance={"via": "queue", "shown": [{}], **accepted},
-        )  # fmt: skip
-    found = agreement.one_key(pool)
+        ))  # fmt: skip
+    found = agreement.report(pool).one_key
     assert (found.accepted, found.shown, found.share) == (12, 30, 0.4)
     shown = client.get(reverse("agreement", args=[pool.slug])).content.decode()
     assert "of 30 labels made beside a suggestion accepted it with one key." in shown

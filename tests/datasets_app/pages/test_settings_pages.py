@@ -4,7 +4,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 from django_q.models import OrmQ
 
@@ -13,14 +12,13 @@ from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
+from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
 
 @pytest.fixture
 def client(person):
-    client = Client()
-    client.force_login(person("rita", "reviewer"))
-    return client
+    return signed_in(person("rita", "reviewer"))
 
 
 QUEUE = {
@@ -36,8 +34,7 @@ JOB = {
 @pytest.mark.parametrize("name", ["settings_queue", "prelabel", "prompt"])
 @pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("reviewer", 200), ("ops", 200)])
 def test_who_may_set(pool, queries, person, name, role, status):
-    client = Client()
-    client.force_login(person("pat", role))
+    client = signed_in(person("pat", role))
     assert client.get(url(name, pool)).status_code == status
     assert client.post(url(name, pool), {}).status_code == status
 
@@ -95,7 +92,9 @@ def test_ten_queries_are_tried_and_looked_at(client, pool, add_query, django_cap
     job = PrelabelJob.objects.get()
     assert prelabel.counts(job)["total"] == 10
     assert "What it answered" not in client.get(url("prelabel_job", pool, job.pk)).content.decode()
-    labels.record(several[0], source="llm", required=[1], asked=[0, 1, 2, 3], provenance={"job": job.pk})
+    labels.record(
+        labels.NewLabel(several[0].pk, source="llm", required=[1], asked=[0, 1, 2, 3], provenance={"job": job.pk})
+    )
     shown = client.get(url("prelabel_job", pool, job.pk)).content.decode()
     assert "What it answered" in shown
     assert "where is parcel 0" in shown

@@ -3,12 +3,12 @@
 import pytest
 from django.contrib.messages import get_messages
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from datasets_app.labels import alike, labeling, queue
 from datasets_app.models import Assignment, Label
+from tests.clients import signed_in
 
 JSON = {"HTTP_ACCEPT": "application/json"}
 
@@ -16,9 +16,7 @@ JSON = {"HTTP_ACCEPT": "application/json"}
 @pytest.fixture
 def client(ana):
     alike._compared.cache_clear()
-    client = Client()
-    client.force_login(ana)
-    return client
+    return signed_in(ana)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from datasets_app.models import Query, QueueItem, TracedTurn
 from datasets_app.traces import names, storing, traffic
 from datasets_app.traces.spans import AGENT
 from datasets_app.traces.turns import Turn
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +36,7 @@ def came_in(pool: Pool) -> Pool:
 
 @pytest.fixture
 def ops(person) -> Client:
-    client = Client()
-    client.force_login(person("olga", "ops"))
-    return client
+    return signed_in(person("olga", "ops"))
 
 
 def test_it_shows_what_came_in(came_in, ops) -> None:
@@ -50,6 +49,20 @@ def test_it_shows_what_came_in(came_in, ops) -> None:
     shown = ops.get("/p/support/traffic/").content.decode()
     assert "refunds_agent" in shown
     assert "120 user turns came in." in shown
+    assert "conversation" not in shown.partition("120 user turns came in.")[2].partition("</p>")[0]
+    TracedTurn.objects.filter(success=False).update(conversation="one talk")
+    assert "Their traces name 1 conversation." in ops.get("/p/support/traffic/").content.decode()
+
+
+def test_it_says_in_which_languages_the_newest_turns_are(came_in, ops, monkeypatch) -> None:
+    newest = list(TracedTurn.objects.order_by("-pk").values_list("query", flat=True)[:4])
+    for key, text in zip(
+        newest, ["Wo ist meine Rechnung?", "Где мой заказ?", "Ich brauche eine Rechnung", "ok"], strict=True
+    ):
+        Query.objects.filter(pk=key).update(text=text)
+    monkeypatch.setattr(traffic, "READ", 4)
+    assert traffic.read(came_in).languages == [("German", 2), ("Russian", 1), ("too short to tell, or another", 1)]
+    assert "Russian" in ops.get("/p/support/traffic/").content.decode()
 
 
 def test_one_click_adds_the_agents_that_the_pool_lacks(came_in, ops) -> None:
@@ -60,6 +73,15 @@ def test_one_click_adds_the_agents_that_the_pool_lacks(came_in, ops) -> None:
     assert traffic.read(came_in).missing == []
 
 
+def test_each_missing_agent_is_counted_once_a_turn_however_traces_write_it(came_in) -> None:
+    spellings = [["refunds_agent", "Refunds Agent"], ["Refunds Agent"], ["refunds"], ["surgery_bot"]]
+    asked = [Turn(f"more-{n}", 1_772_359_200.0, [["user", f"more {n}"]]) for n in range(len(spellings))]
+    for turn, who in zip(asked, spellings, strict=True):
+        turn.names = [[AGENT, name] for name in who]
+    storing.store(came_in, asked)
+    assert traffic.read(came_in).missing == [("Refunds Agent", 63), ("surgery_bot", 1)]
+
+
 def test_an_agent_that_is_added_elsewhere_is_read_again_by_a_worker(came_in) -> None:
     from agents_app import pools
     from agents_app.models import BackgroundJob
@@ -67,6 +89,39 @@ def test_an_agent_that_is_added_elsewhere_is_read_again_by_a_worker(came_in) -> 
     pools.add_agent(came_in, "Refunds")
     assert BackgroundJob.objects.filter(work=names.WORK).count() == 1
     assert names.read_again(came_in) == 60
+
+
+def test_what_a_merged_agent_answered_counts_for_the_one_that_took_it_over(came_in) -> None:
+    from agents_app import pools
+
+    billing, refunds = came_in.agents.get(name="Billing"), pools.add_agent(came_in, "Refunds")
+    pools.merge(refunds, billing, None)
+    assert names.read_again(came_in) == 60
+    seen = traffic.read(came_in)
+    assert [(one.agent, one.turns) for one in seen.answering] == [(billing, 120)]
+    assert seen.missing == []
+    pools.restore(refunds, actor=None)
+    names.read_again(came_in)
+    assert [one.turns for one in traffic.read(came_in).answering] == [60, 60]
+
+
+def test_a_retired_agent_is_not_missing(came_in) -> None:
+    from agents_app import pools
+
+    pools.retire(pools.add_agent(came_in, "Refunds"), actor=None)
+    names.read_again(came_in)
+    seen = traffic.read(came_in)
+    assert seen.missing == []
+    assert seen.answering[-1].agent is None
+
+
+def test_a_merge_reads_the_names_again(came_in) -> None:
+    from agents_app import pools
+    from agents_app.models import BackgroundJob
+
+    first, second, *_ = came_in.agents.order_by("number")
+    pools.merge(second, first, None)
+    assert BackgroundJob.objects.filter(work=names.WORK).count() == 1
 
 
 def test_one_click_queues_the_most_valuable_sample(came_in, ops) -> None:
@@ -94,19 +149,17 @@ def test_the_labeling_page_leads_on(came_in, ops, person) -> None:
     shown = ops.get("/p/support/label/").content.decode()
     assert "Nothing is queued." in shown
     assert 'href="/p/support/traffic/"' in shown
-    lea = Client()
-    lea.force_login(person("lea"))
+    lea = signed_in(person("lea"))
     shown = lea.get("/p/support/label/").content.decode()
     assert "once reviewers or ops choose" in shown
     assert "/traffic/" not in shown
     for query in Query.objects.of(came_in)[:12]:
-        labels.record(query, source="import", required=[0], asked=[0, 1, 2, 3])
+        labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=[0, 1, 2, 3]))
     assert "Train a router on these labels" in ops.get("/p/support/label/").content.decode()
     assert "Train a router" not in lea.get("/p/support/label/").content.decode()
 
 
 def test_a_labeler_sees_no_traffic(came_in, person) -> None:
-    client = Client()
-    client.force_login(person("lea"))
+    client = signed_in(person("lea"))
     assert client.get("/p/support/traffic/").status_code == 403
     assert client.post("/p/support/traffic/label/", {"count": 5}).status_code == 403

@@ -17,7 +17,7 @@ from django.urls import reverse
 from agents_app.background_work import jobs
 from agents_app.models import AuditEntry, Pool
 from datasets_app import tasks
-from datasets_app.files import storing, uploads
+from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, QueueItem, Snapshot
 
@@ -138,6 +138,19 @@ def test_a_file_walks_from_the_form_to_the_report(
         )
     )
     assert [(row["line"], row["field"], row["left out"]) for row in rows] == [("2", "text", "yes")]
+
+
+def test_the_counts_of_rows_add_up(reviewer: Client, dataset: Dataset) -> None:
+    before = [{"text": "refund"}, {"text": "lost parcel", "required_agents": ["Billing"]}]
+    after = [
+        *before, {"text": "refund", "required_agents": ["Billing"]}, {"text": "new", "required_agents": []}, {"text": ""},
+    ]  # fmt: skip
+    for rows in (before, after):
+        content = "\n".join(map(json.dumps, rows)).encode()
+        upload = imports.read_file(dataset, io.BytesIO(content), "jsonl")
+    assert (upload.rows_read, upload.queries_added, upload.unchanged, upload.rejected) == (5, 1, 2, 1)
+    page = reviewer.get(reverse("import_detail", args=["support", upload.pk])).content.decode()
+    assert "<dt>Added to known queries</dt><dd>1</dd>" in page
 
 
 def test_an_upload_is_read_across_its_pieces(dataset: Dataset) -> None:
@@ -263,7 +276,7 @@ def test_text_from_a_file_is_shown_as_text(reviewer: Client, dataset: Dataset) -
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "txt", "folder"])
 def test_downloads(reviewer: Client, query: Query, format: str) -> None:
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     answer = reviewer.get(reverse("export_download", args=["support"]), {"format": format})
     suffix = "zip" if format == "folder" else format
     assert answer["Content-Disposition"] == f'attachment; filename="support.{suffix}"'
@@ -293,7 +306,7 @@ def test_a_dataset_of_another_pool_is_no_choice(reviewer: Client, dataset: Datas
 def test_snapshots_are_taken_once_and_downloaded(reviewer: Client, query: Query) -> None:
     address = reverse("snapshots", args=["support"])
     assert "no gold labels yet" in reviewer.post(address, follow=True).content.decode()
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     assert "support-s1 holds 1 queries" in reviewer.post(address, {"note": "first"}, follow=True).content.decode()
     assert "Nothing has changed since support-s1" in reviewer.post(address, follow=True).content.decode()
     snapshot = Snapshot.objects.get()
@@ -307,7 +320,7 @@ def test_snapshots_are_taken_once_and_downloaded(reviewer: Client, query: Query)
 @pytest.mark.parametrize("name", ["import", "snapshots"])
 def test_lists_take_no_database_query_per_row(reviewer: Client, dataset: Dataset, query: Query, name: str) -> None:
     user = User.objects.get(username="rita")
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
 
     def add(numbers: range) -> None:
         for number in numbers:

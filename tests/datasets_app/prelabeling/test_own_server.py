@@ -2,7 +2,6 @@
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
 
 from agents_app import llm
@@ -11,6 +10,7 @@ from datasets_app.models import PrelabelJob, Query
 from datasets_app.prelabeling import agreement
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import run as prelabel_run
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 ALL = [0, 1, 2, 3]
@@ -47,11 +47,10 @@ def test_ten_are_tried_and_forty_that_people_labeled(connected, pool, add_query)
     names = ("Billing", "Account", "Technical")
     for n in range(60):  # of each three people say what the LLM says, but of one
         query = add_query(f"labeled {n}: {names[n % 3]}")
-        labels.record(query, source="import", required=[n % 3 if n % 6 else 3], asked=ALL)
+        labels.record(labels.NewLabel(query.pk, source="import", required=[n % 3 if n % 6 else 3], asked=ALL))
     for n in range(30):
         add_query(f"new {n}: Billing")
-    client = Client()
-    client.force_login(User.objects.create_superuser("root"))
+    client = signed_in(User.objects.create_superuser("root"))
     said = {"base_url": connected.url, "model": "m", "start": "try", "fallback": "skip", "batch_size": "5"}
     said |= {"concurrency": "4", "temperature": "0", "minimum": "0", "maximum": "0", "price_in": "0", "price_out": "0"}
     answer = client.post(reverse("prelabel", args=[pool.slug]), said)

@@ -88,7 +88,7 @@ def test_an_answer_that_cannot_be_read_falls_back_and_is_marked(texts, make, ser
 
 
 def test_a_fallback_never_replaces_an_answer(pool, texts, make, server):
-    labels.record(texts[0], source="llm", required=[3], asked=range(4))
+    labels.record(labels.NewLabel(texts[0].pk, source="llm", required=[3], asked=range(4)))
     server.fault = lambda text, nth: "empty"
     job = prelabel.create(
         pool, Query.objects.filter(pk=texts[0].pk), base_url=server.url, model="m", fallback="all-agents"

@@ -9,7 +9,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
-from django.test import Client
 
 from agents_app import audit
 from agents_app.models import AuditEntry, Pool
@@ -22,6 +21,7 @@ from datasets_app.queries import traces
 from routerweb import holds, hooks
 from routerweb.erasing import ErasedQuery
 from routerweb.holds import Content
+from tests.clients import signed_in
 from training_app.answering import decisions
 from training_app.engine.routing.routes import Route
 from training_app.models import Alarm, Decision, Outcome
@@ -49,7 +49,9 @@ def copies(pool: Pool, dataset: Dataset, person: Callable[..., User]) -> Query:
     ImportChunk.objects.create(upload=failed, position=0, content=content[:25])
     ImportChunk.objects.create(upload=failed, position=1, content=content[25:])
     ana = person("ana")
-    labels.record(query, source="human", author=ana, required=[0], asked=[0, 1], reason="Jane again")
+    labels.record(
+        labels.NewLabel(query.pk, source="human", author=ana, required=[0], asked=[0, 1], reason="Jane again")
+    )
     audit.record("query.sent", actor=None, detail={"query": {"text": [OTHER]}})
     BulkChange.objects.create(pool=pool, action="send", search=f'agent:0 "{TEXT}"', author=ana)
     QueueItem.objects.create(pool=pool, query=Query.objects.get(text="another query"), note=f"like: {TEXT[:40]}…")
@@ -102,6 +104,15 @@ def test_a_text_is_erased_from_every_copy_and_nothing_else_is(copies: Query, poo
     assert registry.RouterModel.objects.get().card.content["seen"] == 7
     assert all(map(snapshots.verify, snapshots.Snapshot.objects.all()))
     assert AuditEntry.objects.filter(action="query.erased").count() == 2
+
+
+def test_a_file_that_is_read_again_brings_no_erased_text_back(pool: Pool, dataset: Dataset) -> None:
+    line = json.dumps({"text": TEXT, "required_agents": [0]}).encode()
+    imports.read_file(dataset, io.BytesIO(line), "jsonl")
+    snapshots.erase_all([Query.objects.get().pk], None)
+    again = imports.read_file(dataset, io.BytesIO(line), "jsonl")
+    assert [problem.excerpt for problem in again.problems.all()] == [""]
+    assert "jane" not in everything().lower()
 
 
 def test_what_people_wrote_for_everybody_is_told_and_stays(copies: Query, pool: Pool) -> None:
@@ -157,8 +168,7 @@ def test_a_short_text_does_not_empty_other_remarks(pool: Pool, dataset: Dataset)
 def test_the_page_shows_where_it_stands_before_and_what_is_left_after(
     copies: Query, pool: Pool, person: Callable[..., User]
 ) -> None:
-    client = Client()
-    client.force_login(person("rita", "reviewer"))
+    client = signed_in(person("rita", "reviewer"))
     address = f"/p/support/queries/{copies.pk}/erase/"
     page = client.get(address).content.decode()
     assert TEXT in page

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.db import models
 from django.db.models import Q
-from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
@@ -19,6 +18,7 @@ from datasets_app.pages import browse, transfer_forms
 from datasets_app.queries import adding, query_columns
 from datasets_app.queries.query_columns import BadValue, Entry, QueryColumn
 from routerweb import holds
+from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
 ENTERED = [column.name for column, _entry in query_columns.entries()]
@@ -86,8 +86,7 @@ def goes_round(pool: Pool, rita: Any, column: QueryColumn, entry: Entry) -> None
         result = browse.search(pool, f"{column.name}:{entry.example}")
         assert set(result.queries.values_list("pk", flat=True)) == set(found.values_list("pk", flat=True))
         assert not browse.search(pool, f"-{column.name}:{entry.example}").queries.filter(pk=sent.pk).exists()
-    client = Client()
-    client.force_login(rita)
+    client = signed_in(rita)
     if column.badge:
         assert str(column.badge(found[0])) in client.get(reverse("query", args=[pool.slug, sent.pk])).content.decode()
     if column.listed:

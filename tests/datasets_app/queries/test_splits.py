@@ -79,7 +79,7 @@ def test_texts_that_read_the_same_share_a_split(pool: Pool, dataset: Dataset, ad
 
 def test_a_split_that_came_with_an_import_wins(pool: Pool, add_query: Callable[..., Query]) -> None:
     query = add_query("fixed", "test")
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     gold(add_query, range(20))
     splits.assign(pool, (1, 0, 0))
     found = by_text(pool)
@@ -89,9 +89,9 @@ def test_a_split_that_came_with_an_import_wins(pool: Pool, add_query: Callable[.
 
 def test_queries_without_gold_wait(pool: Pool, query: Query) -> None:
     assert sum(splits.assign(pool).values()) == 0
-    labels.record(query, source="llm", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[0], asked=ALL))
     assert sum(splits.assign(pool, include_llm=False).values()) == 0
-    labels.record(query, source="import", required=[0], asked=ALL)
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=ALL))
     assert sum(splits.assign(pool).values()) == 1
 
 

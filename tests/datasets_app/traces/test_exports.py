@@ -174,6 +174,33 @@ def test_a_broken_record_is_named_and_the_others_stay(pool, dataset) -> None:
     assert Query.objects.count() == len(records) - 2
 
 
+def test_ids_of_any_length_tell_traces_apart(pool, dataset) -> None:
+    """An application makes ids of its own, such as a tenant's long name and a number."""
+    records = langfuse()
+    for number, record in enumerate(records):
+        record["id"] = f"{'a-tenant-with-a-long-name/' * 4}{number}"
+        for part in (*record["scores"], *record["observations"]):
+            part["traceId"] = record["id"]
+        record["input"] = {"messages": [{"role": "user", "content": "yes, please"}]}
+        record["sessionId"] = f"talk {number}"
+    for _time in range(2):
+        assert read(dataset, jsonl(records), "export.jsonl").status == "done"
+        assert TracedTurn.objects.count() == len(records)
+
+
+def test_the_import_counts_what_it_added(pool, dataset) -> None:
+    """A suggestion is an agent of the pool that answered; a turn that asks what another asked is new, its query is not."""
+    records = langfuse()[:4]
+    for number, record in enumerate(records):
+        record["input"] = {"messages": [{"role": "user", "content": "same" if number < 2 else f"question {number}"}]}
+        record["sessionId"] = f"talk {number}"
+        record["observations"][0]["name"] = "Nobody's agent" if number % 2 else pool.agents.first().name
+    upload = read(dataset, jsonl(records), "export.jsonl")
+    assert (upload.queries_added, upload.suggestions_added, upload.unchanged, upload.known_changed) == (3, 2, 0, 1)
+    again = read(dataset, jsonl(records), "again.jsonl")
+    assert (again.queries_added, again.suggestions_added, again.unchanged) == (0, 0, 4)
+
+
 def test_a_query_that_ends_with_the_users_message_is_our_own_form(pool, dataset) -> None:
     content = b'{"messages": [{"role": "user", "content": "a room in Oslo"}], "required_agents": [1]}\n'
     assert looking.look(io.BytesIO(content), "own.jsonl", []).reading.shape == ""
