@@ -11,9 +11,12 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from routerweb import hooks, trigrams
+        from routerweb import hooks
+        from routerweb.database import trigrams
         from training_app import ending, schedules, set_router
         from training_app.answering import key_shares, marks, quotas
+        from training_app.decision_archive import erasing as archive_erasing
+        from training_app.decision_archive import reconciling
         from training_app.models import Decision
         from training_app.rollout import outcomes
         from training_app.training import previews
@@ -33,7 +36,10 @@ class TrainingAppConfig(AppConfig):
         hooks.texts_erased.register(cases.forget)
         hooks.texts_erased.register(erasing.forget_words)
         hooks.texts_erased.register(erasing.forget_checkpoints)
+        hooks.texts_erased.register(archive_erasing.forget)
         hooks.row_rules.register(erasing.rules)
+        hooks.row_rules.register(archive_erasing.rules)
+        hooks.backup_restored.register(reconciling.after_restore)
         hooks.key_last_used.register(key_shares.last_used)
         hooks.turns_rated.register(outcomes.of_turns)
         hooks.run_ended.register(deliveries.run_ended)

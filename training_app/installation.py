@@ -76,8 +76,8 @@ def demo_file() -> Path:
 def read_demo() -> Demo | None:
     """The demo of this installation, or None where there is none, or its file cannot be read."""
     try:
-        kept = json.loads(demo_file().read_text("utf-8"))
-        return Demo(**{**kept, "pools": tuple(kept["pools"])})
+        content = json.loads(demo_file().read_text("utf-8"))
+        return Demo(**{**content, "pools": tuple(content["pools"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 
+from django.utils.translation import gettext_lazy as _
+
 from agents_app.background_work.jobs import JobKind
 from agents_app.background_work.work import Running, Work, by_the_clock
 from training_app.models import Run
 from training_app.training import runs
 
 HOUR, DAY = 60, 24 * 60
+OLD_DECISIONS_STAY = _(
+    "Old decisions stay in the database until this works. If the error names the archive (DECISION_ARCHIVE), give the workers the "
+    "right to write there, free space, and a connection to it."
+)
 
 
 def kinds() -> Sequence[JobKind]:
@@ -28,7 +34,7 @@ def _look_for_proposals(running: Running) -> int:
 def work() -> Sequence[Work]:
     """For the hook `background_work`."""
     return (
-        by_the_clock("training_app.answering.decisions.prune", "Delete old decisions", DAY),
+        by_the_clock("training_app.answering.decisions.prune", "Delete old decisions", DAY, OLD_DECISIONS_STAY),
         by_the_clock("training_app.answering.shadowing.prune", "Delete old shadow scores", DAY),
         by_the_clock("training_app.rollout.traffic_hours.count_all", "Count the hours of traffic that are over", 10),
         by_the_clock("training_app.rollout.outcomes.offer_failures", "Send reported failures to labeling", 1),

@@ -292,3 +292,8 @@ def test_what_a_server_replies_is_told_only_where_that_is_wanted(status: int) ->
         client.complete([])
     assert "root" not in str(neutral.value)
     assert str(status) in str(neutral.value)
+
+
+def test_one_try_is_no_plural() -> None:
+    with Server(httpx.Response(500)).client(tries=1) as client, pytest.raises(LLMError, match="after 1 try: "):
+        client.complete([])

@@ -304,7 +304,7 @@ class TestRouter:
         for available in (None, [0, 4, 99], []):
             batch = router.route_batch(self.texts, available)
             fresh = copy.copy(router)
-            fresh._remembered = {}
+            fresh.reader._remembered = {}
             assert batch == [fresh.route(text, available) for text in self.texts]
             assert batch == [fresh.route(text, available) for text in self.texts]  # remembered, not read again
         assert router.route_batch([]) == []

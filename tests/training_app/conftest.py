@@ -16,6 +16,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from tests import orchestration
+from tests.clients import signed_in
 from tests.training_app.labeled import label
 from tests.training_app.receiving import Receiver
 from tests.training_app.served import NAMES, Application, ScriptedRouter, application, promoted
@@ -79,9 +80,7 @@ def ops(person: Callable[..., User]) -> User:
 @pytest.fixture
 def browser(ops: User) -> Client:
     """A browser in which ops is signed in."""
-    client = Client()
-    client.force_login(ops)
-    return client
+    return signed_in(ops)
 
 
 # ---------------------------------------------------------------------------------------------------- an engine that obeys

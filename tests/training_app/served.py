@@ -12,7 +12,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.reading.conversing.continuing import DEFAULT
 from training_app.engine.routing.allowed import Reason, Rules
 from training_app.engine.routing.calibration import Calibration
-from training_app.engine.routing.router import ArtifactError, Router
+from training_app.engine.routing.router import ArtifactError
 from training_app.engine.routing.routes import Explanation, Route
 from training_app.models import RouterModel
 from training_app.versions import registry
@@ -28,7 +28,6 @@ class ScriptedRouter:
     reads_meaning = False
     continuing = DEFAULT
     calibration = Calibration(1.0, 0.0, np.zeros(0), 0.0)
-    continued, _ruled = Router.continued, Router._ruled
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:
         self.agents = agents

@@ -20,6 +20,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
+from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Query, Snapshot
@@ -27,6 +28,7 @@ from tests.training_app import served
 from tests.training_app.labeled import label
 from tests.training_app.words import NEEDS, PERFECT, WEAK, WordRouter, interval
 from training_app.engine.data import metrics
+from training_app.engine.judging import paired
 from training_app.models import Decision, Outcome, RouterModel, Standing
 from training_app.rollout import trials
 from training_app.training import runs
@@ -202,11 +204,16 @@ def scripted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
 
     def make(
-        variants: int, *learnt: tuple[dict[str, int], int], more: dict[str, object] | None = None, **kind: Any
+        variants: int,
+        *learnt: tuple[dict[str, int], int] | tuple[dict[str, int], int, dict[str, object]],
+        more: dict[str, object] | None = None,
+        **kind: Any,
     ) -> list[RouterModel]:
         label(pool, variants, **kind)
         snapshot = snapshots.take(pool)
-        models = [trained(snapshot, words, expected, **(more or {})) for words, expected in learnt]
+        models = [
+            trained(snapshot, words, expected, **{**(more or {}), **dict(*own)}) for words, expected, *own in learnt
+        ]
         gate.promote(models[0], actor=None, override="to see")
         trials.start_canary(models[1], 0.1, actor=None, override="to see")
         standings.measure(pool)
@@ -283,10 +290,31 @@ def test_by_cross_validation_one_figure_stands_and_nothing_is_compared(scripted:
 
 
 @pytest.mark.at_length
+def test_two_that_were_cross_validated_on_the_same_queries_are_compared_on_these(
+    scripted: Callable, pool: Pool
+) -> None:
+    def folded(wrong: int) -> dict[str, object]:
+        needed = {f"{number:016x}": [number % 2] for number in range(80)}
+        answers = {key: [sets, [] if int(key, 16) < wrong else sets] for key, sets in needed.items()}
+        sets = [[frozenset(side[at]) for side in answers.values()] for at in (0, 1)]
+        figures = paired.of_sets({}, pools.roster(pool), sets[0], sets[1], sets[1], folded=True)
+        ours = {name: figure["ours"] for name, figure in figures.items() if "ours" in figure}
+        lead = {"metrics": ours, "difference": ours}
+        card = {"queries": 80, "folds": 5, "metrics": ours, "baselines": {"constant": lead, "svm": lead}}
+        return {"cross_validated": {**card, "answers": answers}}
+
+    said = walk(pool, scripted(8, (WEAK, 67, folded(24)), (PERFECT, 100, folded(4))))
+    assert said.shares == {70, 95}
+    assert said.by["too few to say"] == {"evaluate"}  # it measures the test queries that it is asked about, here 18
+    assert said.verdicts == {"this model is better", "too few to say"}
+    assert said.decimals == set()
+
+
+@pytest.mark.at_length
 def test_when_gold_changes_every_place_says_what_is_so_now(scripted: Callable, pool: Pool) -> None:
     models = scripted(72, (WEAK, 67), (PERFECT, 100))
     for query in Query.objects.filter(group__split="test", text__contains="nice day"):
-        labels.record(query, source="import", required=[0], asked=[0, 1, 2])
+        labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=[0, 1, 2]))
     assert standings.measure(pool)
     said = walk(pool, models)
     assert (said.shares, said.verdicts) == ({56, 89}, {"this model is better"}), said.by

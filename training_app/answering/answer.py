@@ -17,7 +17,7 @@ from training_app.answering import decisions, described, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.reading.cold import ColdScores
-from training_app.engine.routing import asking, exploring, joint
+from training_app.engine.routing import asking, exploring, holding, joint
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.options import RequestOptions
@@ -355,11 +355,11 @@ def _finish(
     cold = None if on.cold is None else on.cold.scores(text)
     if cold is not None and options is not None:
         cold = replace(cold, cold={agent: score for agent, score in cold.cold.items() if options.allows(agent)})
-    if on.ask_cost is None:
+    if on.ask_cost is None or asking.asked_before(text):
         doubt = None
     else:
         doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
-        if doubt is not None and (doubt.worth <= on.ask_cost or walk.replied is not None):
+        if doubt is not None and doubt.worth <= on.ask_cost:
             doubt = None
     route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (min_agents, max_agents), permits))
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
@@ -511,12 +511,13 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
         rules = options.allowed(rules)
         assert walked is not None
         explanation, limits = walked, options.limits(router)
-    if (continued := detail.get("continued", {})).get("held"):
-        held, _again = router.continued(
+    if (before := detail.get("continued", {})).get("held"):
+        held, _again = holding.continued(
+            router,
             kept.routed_text,
             explanation.route,
             available,
-            last=continued["last"],
+            last=before["last"],
             sticky=1.0,
             limits=limits,
             rules=rules,

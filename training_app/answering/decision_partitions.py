@@ -1,8 +1,8 @@
 """The table of decisions in parts by time, on PostgreSQL: old days are dropped as whole tables, without a row that is deleted.
 
 A part holds the ids of some days (`decisions.new_id` puts the milliseconds first), so the key stays the id, and nothing that names a
-decision changes. `convert` makes the table that stands the first part, `keep` makes parts ahead and drops those that nobody keeps. Ids
-of no known time, and what comes when no part was made ahead, go to the default part. SQLite has one table.
+decision changes. `convert` makes the table that stands the first part, `make_ahead` those of the next days, and `drop_old` drops those
+that nobody keeps. Ids of no known time, and what comes when no part was made ahead, go to the default part. SQLite has one table.
 """
 
 import re
@@ -77,7 +77,9 @@ def parts() -> list[Part]:
         cursor.execute("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass", [TABLE])
         names = [name for (name,) in cursor.fetchall()]
     dated = [re.fullmatch(rf"(?:.*\.)?{TABLE}_(until|\d{{8}})_(\d{{8}})", name) for name in names]
-    return sorted(Part(_day(one[2]), None if one[1] == "until" else _day(one[1])) for one in dated if one)
+    return sorted(
+        Part(_day(bounds[2]), None if bounds[1] == "until" else _day(bounds[1])) for bounds in dated if bounds
+    )
 
 
 def _day(digits: str) -> date:
@@ -87,20 +89,27 @@ def _day(digits: str) -> date:
 # --- What a job does once a day -----------------------------------------------------------------------------------
 
 
-def keep(days: int) -> int:
-    """Make the parts of the next AHEAD_DAYS, drop those that hold only what no pool keeps; how many were dropped. `days`: how long a
-    pool keeps decisions that does not say. Raises OperationalError where somebody used the table all the time."""
+def make_ahead(days: int) -> None:
+    """Make the parts of the next AHEAD_DAYS. `days`: how long a pool keeps decisions that does not say. Raises OperationalError where
+    somebody used the table all the time."""
     if not are_used():
-        return 0
-    longest = _longest(days)
+        return
     today = datetime.now(UTC).date()
-    made, length = parts(), timedelta(days=-(-longest // MOST) or 1)
-    end = max((part.end for part in made), default=today)
+    length = timedelta(days=-(-_longest(days) // MOST) or 1)
+    end = max((part.end for part in parts()), default=today)
     while end < today + timedelta(days=AHEAD_DAYS):
         part = Part(end + length, end)
         _at_a_quiet_moment(lambda part=part: _make(part))  # type: ignore[misc]
         end = part.end
-    old = [part for part in made if part.end < today - timedelta(days=longest)]
+
+
+def drop_old(days: int, may_go: Callable[[str], bool] = lambda _table: True) -> int:
+    """Drop the parts that hold only what no pool keeps; how many. `days` as for `make_ahead`. `may_go` is called with the name of each
+    part that would be dropped, and says whether it is. Raises OperationalError as `make_ahead` does."""
+    if not are_used():
+        return 0
+    last = datetime.now(UTC).date() - timedelta(days=_longest(days))
+    old = [part for part in parts() if part.end <= last and may_go(part.table)]
     for part in old:
         _delete_outcomes(part)
         _at_a_quiet_moment(lambda part=part: _run([f"DROP TABLE {part.table}"]))  # type: ignore[misc]
@@ -125,13 +134,13 @@ def _make(part: Part) -> None:
     ])  # fmt: skip
 
 
-def _delete_outcomes(part: Part, rows_at_once: int = 2_000) -> None:
+def _delete_outcomes(part: Part, rows_at_once: int = 10_000) -> None:
     """What was reported of a part's decisions, in small transactions."""
     rows = Outcome.objects.filter(decision_id__lt=first_id(part.end))
     if part.first:
         rows = rows.filter(decision_id__gte=first_id(part.first))
-    while keys := list(rows.values_list("pk", flat=True)[:rows_at_once]):
-        Outcome.objects.filter(pk__in=keys).delete()
+    while Outcome.objects.filter(pk__in=rows.values("pk")[:rows_at_once]).delete()[0]:
+        pass
 
 
 def _run(statements: Sequence[str]) -> None:
@@ -174,7 +183,7 @@ def convert() -> Part:
     ]))  # fmt: skip
     _run([f"ALTER TABLE {TABLE} VALIDATE CONSTRAINT {BOUND}"])  # others go on; then the table need not be read again
     _at_a_quiet_moment(lambda: _change_names(first))
-    keep(settings.DECISION_DAYS)
+    make_ahead(settings.DECISION_DAYS)
     return first
 
 

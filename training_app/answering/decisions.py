@@ -25,6 +25,8 @@ from routerweb import state
 from routerweb.background import Background
 from training_app.answering import decision_partitions, decision_rows, metrics, tally
 from training_app.answering.serving import drop_connection
+from training_app.decision_archive import days as archive
+from training_app.decision_archive import reconciling, storage
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.routes import Route
 from training_app.models import Decision, Outcome
@@ -117,7 +119,7 @@ class Buffer:
     def pending(self, number: int) -> Pending | None:
         """The answer of that number, where it is not written yet."""
         with self._lock:
-            return next((one for one in reversed(self._pending) if one.id == number), None)
+            return next((pending for pending in reversed(self._pending) if pending.id == number), None)
 
     def count_on_disk(self) -> None:
         """Keep count where the next process finds it, and count as dropped what one that was killed had in memory."""
@@ -186,10 +188,10 @@ class Buffer:
         metrics.count(rows)
         return len(rows)
 
-    def _insert_alone(self, one: Pending) -> bool:
+    def _insert_alone(self, pending: Pending) -> bool:
         """Write one answer, and tell whether it could be; what cannot be written is counted as dropped."""
         try:
-            row = decision_rows.still_valid(_row(one))
+            row = decision_rows.still_valid(_row(pending))
             if row is not None:
                 decision_rows.add([row])
                 return True
@@ -197,7 +199,7 @@ class Buffer:
         except UNWRITABLE as error:
             reason = str(error)
         self._drop(1)
-        logger.warning("A decision of model %s cannot be written: %s", one.model, reason)
+        logger.warning("A decision of model %s cannot be written: %s", pending.model, reason)
         return False
 
 
@@ -334,14 +336,28 @@ def identical(kept: Decision, route: Route) -> bool:
 def prune(days: int | None = None, *, rows_at_once: int = 2_000) -> int:
     """Delete decisions older than their pool's days, else `days` (DECISION_DAYS), what was reported of them, and reports of that age
     that came without a decision; returns how many decisions. Where the table is in parts, those that nobody keeps are dropped before,
-    uncounted. Run once a day."""
+    uncounted. With DECISION_ARCHIVE, decisions go by whole days, and only what is in the archive; its list of days is compared with
+    its files first. Run once a day. Raises ArchiveError, and deletes nothing, where the archive cannot be written."""
     default = settings.DECISION_DAYS if days is None else days
-    decision_partitions.keep(default)
-    privacy.delete_old(Outcome.objects.all(), "at", default=default, rows_at_once=rows_at_once)
+    archived = storage.is_used()
+    decision_partitions.make_ahead(default)
+    if archived:
+        reconciling.reconcile()
+        archive.write_due(default)
+        decision_partitions.drop_old(default, archive.holds_all_of)
+        deleted = archive.delete_written(default, rows_at_once)
+    else:
+        decision_partitions.drop_old(default)
+    # A part holds whole days, and so does a file.
+    whole_days = archived or decision_partitions.are_used()
+    privacy.delete_old(Outcome.objects.all(), "at", default=default, rows_at_once=rows_at_once, whole_days=whole_days)
+    if archived:
+        return deleted
     return privacy.delete_old(
         Decision.objects.all(),
         "at",
         default=default,
         rows_at_once=rows_at_once,
+        whole_days=whole_days,
         beside=lambda keys: Outcome.objects.filter(decision_id__in=keys).delete(),
     )

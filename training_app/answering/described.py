@@ -42,9 +42,9 @@ def probabilities(pool: LoadedPool, text: str) -> dict[int, float]:
 def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
     """The router of the active agents among these; None where there are none."""
     agents = [
-        Agent(one.id, one.name, one.description, one.keywords, one.code, one.cost, one.key)
-        for one in roster
-        if one.state == "active"
+        Agent(agent.id, agent.name, agent.description, agent.keywords, agent.code, agent.cost, agent.key)
+        for agent in roster
+        if agent.state == "active"
     ]
     if not agents:
         return None

@@ -44,7 +44,7 @@ def of_router(router: Router, query: str) -> dict[int, list[Mark]]:
 def in_text(text: str, weights: Iterable[tuple[str, float]]) -> list[Mark]:
     """The words of a text by the weights of its n-grams, as scorers name them: `two words`, `·pie·`, `·␣pie·`."""
     # Each n-gram shares its weight among its places. A letter that changes its length in small letters would move what follows.
-    low = "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
+    low = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
     each: defaultdict[int, float] = defaultdict(float)
     for name, weight in weights:
         places = [range(*match.span()) for match in re.finditer(_pattern(name), low)]

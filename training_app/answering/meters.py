@@ -46,6 +46,7 @@ LABELS = {
     "route": "the address as a template, `/api/models/<name>/`; `none` if there is none",
     "method": "`GET`, `POST` and so on; `other` if HTTP has no such method",
     "kind": "of a job: `run`, `import` and so on",
+    "schedule": "what a scheduled job does, as the admin's list of schedules names it",
 }
 
 DECISIONS = Meter(
@@ -97,6 +98,13 @@ CLUSTER_SILENT = Meter(
     "seconds",
     "Time since a worker of that kind last did anything; no series while one is busy.",
 )
+SCHEDULE_TROUBLE = Meter(
+    "routerweb_schedule_trouble_seconds",
+    GAUGE,
+    ("schedule",),
+    "seconds",
+    "How long a scheduled job has failed in a row, or has not run; no series while all is well.",
+)
 DATABASE_UP = Meter(
     "routerweb_database_up",
     GAUGE,
@@ -117,7 +125,18 @@ RUNS = Meter("routerweb_runs", GAUGE, ("pool", "status"), "runs", "Training runs
 #: Counted by each web process; whichever is asked adds up those of its machine.
 COUNTED = (DECISIONS, AGENT_DECISIONS, ABSTENTIONS, DROPPED, SECONDS, REQUESTS, REQUEST_SECONDS)
 #: Read when they are asked for: the first of the process that is asked, the others of the database, so the same whoever is asked.
-OWN_READ = (WAITING, DATABASE_UP, JOBS, JOB_ROWS, OLDEST_JOB, CLUSTER_SILENT, CONNECTIONS, QUERIES, RUNS)
+OWN_READ = (
+    WAITING,
+    DATABASE_UP,
+    JOBS,
+    JOB_ROWS,
+    OLDEST_JOB,
+    CLUSTER_SILENT,
+    SCHEDULE_TROUBLE,
+    CONNECTIONS,
+    QUERIES,
+    RUNS,
+)
 
 
 def read() -> tuple[Meter, ...]:

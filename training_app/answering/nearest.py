@@ -11,6 +11,7 @@ from training_app.engine.reading.neighbours import Neighbours
 
 #: Newest gold queries that a text is compared with.
 MOST = 5_000
+SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,14 @@ class Near:
     likeness: float
 
 
-def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
-    """The pool's labeled queries most like the text, nearest first; empty where none has anything in common."""
+def to(pool: Pool, text: str) -> list[Near]:
+    """The SHOWN labeled queries of the pool most like the text, nearest first; empty where none has anything in common."""
     gold = Gold.objects.of(pool).filter(query__erased_at=None)
     newest = gold.order_by("-composed_at").values_list("composed_at", "pk").first()
     if newest is None:
         return []
     keys, compared = _compared(pool.pk, newest)
-    likeness_of = {keys[place]: likeness for place, likeness in compared.nearest(text, count)}
+    likeness_of = {keys[place]: likeness for place, likeness in compared.nearest(text, SHOWN)}
     rows = {row.query_id: row for row in gold.filter(query__in=likeness_of).select_related("query")}
     agents = {agent.number: agent for agent in pool.agents.all()}
     return [

@@ -64,10 +64,10 @@ class Month:
 
     __slots__ = ("asked", "begins", "counted", "ends", "held", "quota", "used", "woken")
 
-    def __init__(self, quota: Quota, at: float, counted: Sequence[int] = (0, 0)) -> None:
+    def __init__(self, quota: Quota, at: float) -> None:
         begins, ends = KeyMonth.span(at)
         self.begins, self.ends, self.quota = begins.date(), ends.timestamp(), quota
-        self.counted, self.used = list(counted), [0, 0]
+        self.counted, self.used = [0, 0], [0, 0]
         self.held: list[int] | None = None
         self.asked, self.woken = at, False
 
@@ -137,7 +137,10 @@ def used(caller: Caller) -> tuple[date, datetime, list[int]]:
     with _lock:
         month = _months.get(caller.pk)
         if month is not None and month.ends > now:
-            sent = [max(one, stored) + used for one, stored, used in zip(sent, month.counted, month.used, strict=True)]
+            sent = [
+                max(sent_before, stored) + used
+                for sent_before, stored, used in zip(sent, month.counted, month.used, strict=True)
+            ]
     return begins.date(), ends, sent
 
 
@@ -187,7 +190,7 @@ def settle(*, leave: bool = False) -> None:
             _months.pop(key, None)  # the key is gone
         except DatabaseFault:
             with _lock:
-                _ended.extend(one for one in due[place:] if _months.get(one[0]) is not one[1])
+                _ended.extend(entry for entry in due[place:] if _months.get(entry[0]) is not entry[1])
             raise
         with _lock:
             if over and _months.get(key) is month:

@@ -75,16 +75,16 @@ def found_in(
                 entries.append(
                     shown | {"score": round(100 * min(max(likely.get(agent.id, 0.0), 0.0), 1.0)), "source": source}
                 )
-    return sorted(entries, key=lambda one: (-one["score"], one["identifier"]))
+    return sorted(entries, key=lambda entry: (-entry["score"], entry["identifier"]))
 
 
 def scores(pool: LoadedPool, text: str) -> dict[int, float]:
     """By agent, how well it fits the text, 0 to 1. Nothing is kept of it: a search is no decision."""
     likely = described.probabilities(pool, text)
     if pool.model is not None:
-        given = answer.answer(pool, text, explore=False)
-        likely |= {agent: float(score) for agent, score in given.route.scores.items()} | (
-            given.cold.cold if given.cold is not None else {}
+        answered = answer.answer(pool, text, explore=False)
+        likely |= {agent: float(score) for agent, score in answered.route.scores.items()} | (
+            answered.cold.cold if answered.cold is not None else {}
         )
     return likely
 
@@ -148,8 +148,8 @@ def _at(shown: Mapping[str, Any], path: str) -> list[str]:
         return [shown["identifier"].split(":")[2]]
     reached: list[Any] = [shown]
     for name in path.split("."):
-        inner = [one[name] for one in reached if isinstance(one, Mapping) and name in one]
-        reached = [value for one in inner for value in (one if isinstance(one, list) else [one])]
+        inner = [item[name] for item in reached if isinstance(item, Mapping) and name in item]
+        reached = [value for item in inner for value in (item if isinstance(item, list) else [item])]
     return [str(value) for value in reached if not isinstance(value, Mapping)]
 
 
@@ -162,7 +162,7 @@ def filters(value: Any) -> dict[str, list[str]]:
     filters_sent = {}
     for path, values in value.items():
         listed = values if isinstance(values, list) else [values]
-        if len(listed) > MOST_VALUES or not all(isinstance(one, str) for one in listed):
+        if len(listed) > MOST_VALUES or not all(isinstance(value, str) for value in listed):
             raise _wrong("query.filter", f"must have a text or a list of at most {MOST_VALUES} texts at each path")
         filters_sent[path] = listed
     return filters_sent

@@ -56,7 +56,7 @@ def _tool(
 def _type(schema: Mapping[str, Any]) -> str:
     """The one plain type of a value. Raises ValueError."""
     kinds = schema.get("type", "")
-    (kind,) = [one for one in ([kinds] if isinstance(kinds, str) else kinds) if one != "null"]
+    (kind,) = [kind_ for kind_ in ([kinds] if isinstance(kinds, str) else kinds) if kind_ != "null"]
     if kind not in PLAIN:
         raise ValueError(f"Dify knows no {kind}.")
     return str(kind)

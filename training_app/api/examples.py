@@ -167,8 +167,8 @@ CHECK = {
     }],
 }  # fmt: skip
 MODEL = {
-    "name": "support-3", "version": 3, "state": "active", "run": 12, "jaccard": 0.913, "f1": 0.949, "exact": 0.628,
-    "judged_by": "people",
+    "name": "support-3", "version": 3, "kind": "set_router", "state": "active", "run": 12, "jaccard": 0.913, "f1": 0.949,
+    "exact": 0.628, "judged_by": "people",
     "verdict": {
         "sentence": "About 63 of 100 queries exactly right (55 to 70). Measured on 159 queries that it was not trained on.",
         "queries": 159, "right_of_100": 63, "low": 55, "high": 70,

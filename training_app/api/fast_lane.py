@@ -81,12 +81,12 @@ def answer(method: bytes, path: bytes, headers: Headers, body: bytes, scheme: st
 def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | None:
     names = _site().deciding
     deciding = [header for header in headers if header[0] in names]
-    given = dict(deciding)
-    if len(given) != len(deciding) or not _plain(given, scheme):
+    header_values = dict(deciding)
+    if len(header_values) != len(deciding) or not _plain(header_values, scheme):
         return None
     try:
         state = serving.served()
-        caller = serving.caller_of(_key(given), state)
+        caller = serving.caller_of(_key(header_values), state)
         if caller is None or "route" not in caller.scopes:
             return None
         access, sent = Access(caller, state), bodies.parsed(body)
@@ -118,24 +118,24 @@ def is_live_key(authorization: str) -> bool:
         return False
 
 
-def _plain(given: dict[bytes, bytes], scheme: str) -> bool:
+def _plain(header_values: dict[bytes, bytes], scheme: str) -> bool:
     """Whether the request came to this site, securely where it has to, with JSON, for somebody who takes JSON."""
     return (
-        given.get(b"content-type", JSON_TYPES[0]).lower() in JSON_TYPES
-        and given.get(b"accept", b"*/*") in (b"*/*", b"application/json")
-        and (b"origin" not in given or not _site().cors)
-        and _admitted(given, scheme)
+        header_values.get(b"content-type", JSON_TYPES[0]).lower() in JSON_TYPES
+        and header_values.get(b"accept", b"*/*") in (b"*/*", b"application/json")
+        and (b"origin" not in header_values or not _site().cors)
+        and _admitted(header_values, scheme)
     )
 
 
-def _admitted(given: dict[bytes, bytes], scheme: str) -> bool:
-    forwarded = given.get(admission.proxy_header())
+def _admitted(header_values: dict[bytes, bytes], scheme: str) -> bool:
+    forwarded = header_values.get(admission.proxy_header())
     claim = None if forwarded is None else forwarded.decode("latin-1")
-    return admission.admitted(given.get(b"host", b"").decode("latin-1"), scheme, claim)
+    return admission.admitted(header_values.get(b"host", b"").decode("latin-1"), scheme, claim)
 
 
-def _key(given: dict[bytes, bytes]) -> str:
-    kind, _space, secret = given.get(b"authorization", b"").partition(b" ")
+def _key(header_values: dict[bytes, bytes]) -> str:
+    kind, _space, secret = header_values.get(b"authorization", b"").partition(b" ")
     return secret.strip().decode("latin-1") if kind.lower() == b"bearer" else ""
 
 

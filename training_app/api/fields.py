@@ -150,7 +150,9 @@ class Ids(_Named, serializers.ListField):
         absent, value = self.validate_empty_values(data)
         if absent:
             return value
-        if not isinstance(value, list) or any(type(one) is not int or not 0 <= one <= LARGEST_ID for one in value):
+        if not isinstance(value, list) or any(
+            type(number) is not int or not 0 <= number <= LARGEST_ID for number in value
+        ):
             self.refuse("invalid", f"must {self.must_be}")
         if len(value) > self.limit:
             self.refuse("too_many", f"has {len(value):,} ids; at most {self.limit:,} are taken")

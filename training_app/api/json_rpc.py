@@ -44,8 +44,8 @@ def body_of(request: Request) -> dict[str, Any]:
 
 def id_of(body: Mapping[str, Any]) -> Id:
     """The id that an answer to this message has: null where it has none that could be one."""
-    given = body.get("id")
-    return given if isinstance(given, str | int | float) and not isinstance(given, bool) else None
+    id_ = body.get("id")
+    return id_ if isinstance(id_, str | int | float) and not isinstance(id_, bool) else None
 
 
 def call_in(body: Mapping[str, Any]) -> Call:

@@ -50,8 +50,8 @@ def is_stateless(body: Mapping[str, Any], headers: Headers) -> bool:
 
 def check(call: Call, headers: Headers) -> None:
     """What a stateless request says of itself, against its headers, by which a gateway may have let it in. Raises Fault."""
-    given = call.params.get("_meta")
-    meta: dict[str, Any] = given if isinstance(given, dict) else {}
+    sent_meta = call.params.get("_meta")
+    meta: dict[str, Any] = sent_meta if isinstance(sent_meta, dict) else {}
     for name in ("protocolVersion", "clientCapabilities"):
         if META + name not in meta:
             raise Fault(json_rpc.INVALID_PARAMS, f"params._meta has no {META}{name}.")
@@ -99,18 +99,18 @@ def discovered() -> dict[str, Any]:
         "capabilities": {"tools": {}},
         "instructions": INSTRUCTIONS,
         "_meta": {f"{META}serverInfo": SERVER},
-        **_cached(300),
+        **cached(300),
     }
 
 
-def _cached(seconds: int) -> dict[str, Any]:
+def cached(seconds: int) -> dict[str, Any]:
     """For how long a stateless client may keep an answer; that it is whole. Others ignore both."""
     return {"resultType": "complete", "ttlMs": seconds * 1000, "cacheScope": "private"}
 
 
 def tools(pools: Sequence[str]) -> dict[str, Any]:
     """The answer to `tools/list`, for a key that opens those pools."""
-    one = len(pools) == 1
+    only_pool = len(pools) == 1
     text = {"type": "string"}
     numbers = {"type": "array", "items": {"type": "integer"}}
     message = {
@@ -128,7 +128,7 @@ def tools(pools: Sequence[str]) -> dict[str, Any]:
         "pool": {
             "type": "string",
             "enum": list(pools),
-            "description": "The pool whose agents are chosen from." + (" May be left out." if one else ""),
+            "description": "The pool whose agents are chosen from." + (" May be left out." if only_pool else ""),
         },
     }
     for option in carried_by(Carrier.MCP, OPTIONS):
@@ -151,13 +151,13 @@ def tools(pools: Sequence[str]) -> dict[str, Any]:
         "inputSchema": {
             "type": "object",
             "properties": properties,
-            "required": [] if one else ["pool"],
+            "required": [] if only_pool else ["pool"],
             "additionalProperties": False,
         },
         "outputSchema": {"type": "object", "properties": answer, "required": list(answer)},
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     }
-    return {"tools": [tool], **_cached(60)}
+    return {"tools": [tool], **cached(60)}
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def once(method: View) -> View:
     """The view's method, done once for all requests of an API key that have the same Idempotency-Key."""
 
     @wraps(method)
-    def kept(view: Any, request: Request, *parts: Any, **named: Any) -> Response:
+    def once_only(view: Any, request: Request, *parts: Any, **named: Any) -> Response:
         key = key_of(request)
         if not key:
             return method(view, request, *parts, **named)
@@ -67,8 +67,8 @@ def once(method: View) -> View:
             raise
         return response
 
-    kept.keeps_answers = True  # type: ignore[attr-defined]
-    return kept  # type: ignore[return-value]
+    once_only.keeps_answers = True  # type: ignore[attr-defined]
+    return once_only  # type: ignore[return-value]
 
 
 def forget(api_key: int) -> None:

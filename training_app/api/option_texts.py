@@ -30,7 +30,7 @@ def _row(option: Option) -> str:
 def _values(schema: Mapping[str, Any]) -> str:
     """What an option holds, in a few words."""
     if "oneOf" in schema:
-        return " or ".join(_values(one) for one in schema["oneOf"])
+        return " or ".join(_values(choice) for choice in schema["oneOf"])
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema["type"] == "array":
@@ -71,11 +71,11 @@ def _member(option: Option) -> str:
 def _annotation(schema: Mapping[str, Any]) -> str:
     """The Python type of a schema."""
     if "oneOf" in schema:
-        return " | ".join(_annotation(one) for one in schema["oneOf"])
+        return " | ".join(_annotation(choice) for choice in schema["oneOf"])
     if schema["type"] == "array":
         return f"Sequence[{_annotation(schema['items'])}]"
     if schema["type"] == "object":
-        (value,) = {_annotation(one) for one in schema["properties"].values()}
+        (value,) = {_annotation(property_) for property_ in schema["properties"].values()}
         return f"Mapping[str, {value}]"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
 

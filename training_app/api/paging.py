@@ -14,6 +14,10 @@ from rest_framework.utils.urls import replace_query_param
 
 from routerweb.pages import paging
 from training_app.api.errors import Refused
+from training_app.decision_archive import reading
+
+#: What the cursor of a part of the archive begins with.
+ARCHIVE = "archive"
 
 
 class Part(BasePagination):
@@ -28,6 +32,10 @@ class Part(BasePagination):
         if shown.end is not None:
             self.next_part = replace_query_param(request.get_full_path(), "cursor", cursor_at(shown.end))
         return shown.of(queryset)
+
+    def lead_to_archive(self, request: Request, place: str) -> None:
+        """Go on in the archive, from this place on."""
+        self.next_part = replace_query_param(request.get_full_path(), "cursor", cursor_at((ARCHIVE, place)))
 
     def headers(self) -> dict[str, str]:
         """Where the next part is, if there is one."""
@@ -45,13 +53,29 @@ def place_of(cursor: str, model: type[Model], order: Sequence[str]) -> list[Any]
     if not cursor:
         return []
     try:
-        values = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True))
+        values = _values(cursor)
         return [_value(model, name, value) for name, value in zip(order, values, strict=True)]
     except (ValueError, TypeError, RecursionError, ValidationError):
         raise Refused(
             400, "invalid", "cursor is not one that a header Link holds.", field="cursor",
             hint="Leave it out for the first part, and follow the header Link as it is.",
         ) from None  # fmt: skip
+
+
+def archived_place(cursor: str) -> str | None:
+    """Where in the archive a part begins, "" for its newest day; None for a cursor that leads to no part of the archive."""
+    try:
+        first, place = _values(cursor)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if first != ARCHIVE or not isinstance(place, str) or (place and reading.place(place)[0] is None):
+        return None
+    return place
+
+
+def _values(cursor: str) -> Any:
+    """What a cursor holds. Raises ValueError and RecursionError."""
+    return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True))
 
 
 def _value(model: type[Model], name: str, text: Any) -> Any:

@@ -20,37 +20,43 @@ def page() -> str:
     described = json.loads(document())
     chapters: dict[str, list[str]] = {}
     for path, methods in described["paths"].items():
-        for method, one in methods.items():
-            chapters.setdefault(one["tags"][0], []).append(_call(method, path, one, described["components"]["schemas"]))
+        for method, operation in methods.items():
+            chapters.setdefault(operation["tags"][0], []).append(
+                _call(method, path, operation, described["components"]["schemas"])
+            )
     parts = [INTRODUCTION]
     for chapter, calls in chapters.items():
         parts += [f"## {chapter}\n", *calls]
     return "\n".join(parts)
 
 
-def _call(method: str, path: str, one: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    parts = [f"### {one['summary']}", f"`{method.upper()} {path}`", one["description"]]
-    rows = list(_parameters(one))
-    body = one.get("requestBody", {}).get("content", {}).get("application/json", {})
+def _call(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    parts = [f"### {operation['summary']}", f"`{method.upper()} {path}`", operation["description"]]
+    rows = list(_parameters(operation))
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     if body:
         rows += _fields(_named(body["schema"], schemas))
     if rows:
         parts.append("\n".join(["| sent | is | |", "| --- | --- | --- |", *rows]))
     for example in body.get("examples", {}).values():
         parts.append(_json(example["value"]))
-    good = [(status, response) for status, response in one["responses"].items() if status < "300"]
+    good = [(status, response) for status, response in operation["responses"].items() if status < "300"]
     for status, response in good:
         parts.append(f"**{status}** {response['description']}")
         shown = response.get("content", {}).get("application/json", {}).get("examples", {})
         parts += [_json(example["value"]) for example in shown.values()]
-    bad = [f"- {status}: {response['description']}" for status, response in one["responses"].items() if status >= "300"]
+    bad = [
+        f"- {status}: {response['description']}"
+        for status, response in operation["responses"].items()
+        if status >= "300"
+    ]
     if bad:
         parts.append("\n".join(bad))
     return "\n\n".join(parts) + "\n"
 
 
-def _parameters(one: Mapping[str, Any]) -> Iterator[str]:
-    for parameter in one.get("parameters", ()):
+def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
+    for parameter in operation.get("parameters", ()):
         place = {"path": "in the address", "query": "behind `?`", "header": "a header"}[parameter["in"]]
         yield _row(parameter["name"], parameter["schema"], place, parameter.get("description", ""))
 
@@ -74,10 +80,12 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return "one of " + ", ".join(f"`{value}`" for value in schema["enum"] if value is not None)
     for several in ("oneOf", "anyOf", "allOf"):
         if several in schema:
-            return " or ".join(dict.fromkeys(_kind(one) for one in schema[several] if one.get("type") != "null"))
+            return " or ".join(
+                dict.fromkeys(_kind(choice) for choice in schema[several] if choice.get("type") != "null")
+            )
     kind = schema.get("type", "")
     if isinstance(kind, list):
-        kind = " or ".join(one for one in kind if one != "null")
+        kind = " or ".join(choice for choice in kind if choice != "null")
     return f"list of {_kind(schema['items'])}" if kind == "array" and "items" in schema else str(kind)
 
 

@@ -97,32 +97,32 @@ def _with_options(
 
 def answer_one(call: RouteCall, access: Access) -> dict[str, Any]:
     """The answer to a call of /api/route/, kept."""
-    given = answer.answer(
+    answered = answer.answer(
         call.pool,
         call.texts[0],
         sticky=call.values.get("sticky_key", ""),
         explain=call.values.get("explain", False),
         options=call.options,
     )
-    shown, kept = _shown(given, call)
-    answer.keep(given, access.caller.pk, kept)
-    tracing.routed(call.pool.slug, given.model.name, call.texts, shown, given.microseconds)
+    shown, stored_extra = _shown(answered, call)
+    answer.keep(answered, access.caller.pk, stored_extra)
+    tracing.routed(call.pool.slug, answered.model.name, call.texts, shown, answered.microseconds)
     if call.warnings:
         shown["warnings"] = list(call.warnings)
-    if given.explanation is not None:
-        shown["explanation"] = explanations.as_json(given.explanation, given.pool.names)
+    if answered.explanation is not None:
+        shown["explanation"] = explanations.as_json(answered.explanation, answered.pool.names)
     return shown
 
 
 def answer_many(call: RouteCall, access: Access) -> dict[str, Any]:
     """The answers to a call of /api/route/batch/, kept. Raises Abandoned once the client has left; nothing is kept then."""
     model = answer.model_of(call.pool)
-    given = answer.answers(call.pool, call.texts, sticky=call.values.get("sticky_key", ""), options=call.options)
+    answered = answer.answers(call.pool, call.texts, sticky=call.values.get("sticky_key", ""), options=call.options)
     tracing.routed(call.pool.slug, model.name, call.texts)
     warnings = {"warnings": list(call.warnings)} if call.warnings else {}
-    results = [_shown(each, call) for each in disconnect.checked(given)]
-    for each, (_result, kept) in zip(given, results, strict=True):
-        answer.keep(each, access.caller.pk, kept)
+    results = [_shown(each, call) for each in disconnect.checked(answered)]
+    for each, (_result, stored_extra) in zip(answered, results, strict=True):
+        answer.keep(each, access.caller.pk, stored_extra)
     return warnings | {
         "model": model.name,
         "results": [result for result, _kept in results],
@@ -130,16 +130,16 @@ def answer_many(call: RouteCall, access: Access) -> dict[str, Any]:
     }
 
 
-def _shown(given: Answer, call: RouteCall) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shown(answered: Answer, call: RouteCall) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer as JSON, with what packages add to it; and what they add to the decision that is kept of it."""
-    extras = hooks.answer_made(given.pool.pk, given.text, given.route.agents, call.values)
-    shown = answer.as_json(given)
-    kept: dict[str, Any] = {}
+    extras = hooks.answer_made(answered.pool.pk, answered.text, answered.route.agents, call.values)
+    shown = answer.as_json(answered)
+    stored_extra: dict[str, Any] = {}
     for extra in extras:
         if extra is not None:
             shown |= extra.shown
-            kept |= extra.kept
-    return shown, kept
+            stored_extra |= extra.kept
+    return shown, stored_extra
 
 
 def _by_name(body: Mapping[str, Any], access: Access | None) -> Callable[[str], int | None] | None:

@@ -70,6 +70,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no_runner": (503, "No process runs episodes."),
     "no_model": (503, "The pool support has no active model and no agents yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
+    "archive_away": (503, "The archive /srv/decisions: [Errno 2] No such file or directory."),
     "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),  # or requests wait for a thread
     "overloaded": (503, "Too many calls are waiting here."),
 }

@@ -54,7 +54,7 @@ class BenchmarkError(Exception):
 def describe(folder: Folder) -> dict[str, Any]:
     """What the folder holds, and how many test rows also stand in train or val, by text without punctuation."""
     train = {group_key(e.text) for e in folder.train}
-    seen = train | {group_key(e.text) for e in folder.val}
+    learnable = train | {group_key(e.text) for e in folder.val}
     return {
         "agents": len(folder.agents),
         "train": len(folder.train),
@@ -63,7 +63,7 @@ def describe(folder: Folder) -> dict[str, Any]:
         "unlabeled": folder.unlabeled,
         "empty": {s: sum(not e.required for e in getattr(folder, s)) for s in ("train", "val", "test")},
         "test_in_train": sum(group_key(e.text) in train for e in folder.test),
-        "test_in_train_or_val": sum(group_key(e.text) in seen for e in folder.test),
+        "test_in_train_or_val": sum(group_key(e.text) in learnable for e in folder.test),
     }
 
 
@@ -279,10 +279,9 @@ def _measure_llm(folder: Folder, config: Config) -> dict[str, Any]:
         language_model(),
         folder.agents,
         texts,
-        config.llm_queries or LLM_QUERIES,
+        llm_baseline.drawn(len(texts), config.llm_queries or LLM_QUERIES, config.seed),
         min_agents=config.min_agents,
         max_agents=config.max_agents,
-        seed=config.seed,
     )
     selected, asked = np.zeros((len(texts), len(folder.agents)), np.bool_), np.zeros(len(texts), np.bool_)
     selected[answered.rows], asked[answered.rows] = answered.selected, True
@@ -326,7 +325,7 @@ def _fit_router(folder: Folder, config: Config) -> Fitted:
         chosen[:, columns] = router.selections(texts)
         return chosen
 
-    return select, router.answerable, router.route, router.route_batch, cpu, router.rule
+    return select, router.reader.answerable, router.route, router.route_batch, cpu, router.rule
 
 
 def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:

@@ -238,7 +238,9 @@ class Client:
                     reason, wait = self._busy(response), _retry_after(response)
             if attempt + 1 < self.tries:
                 self._wait(attempt, wait, reason)
-        raise (LLMError if answered else NoAnswer)(f"gave up after {self.tries} tries: {reason}")
+        raise (LLMError if answered else NoAnswer)(
+            f"gave up after {self.tries} {'try' if self.tries == 1 else 'tries'}: {reason}"
+        )
 
     def _body(self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None) -> dict[str, Any]:
         """What is sent, with the JSON schema of the answer unless that is None."""
@@ -263,8 +265,8 @@ class Client:
     def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
         extensions: dict[str, Any] = {"until": self._until} if self._limits.total else {}
         if self._limits.total:
-            left = max(0.01, self._until - time.monotonic())
-            extensions["timeout"] = httpx.Timeout(min(left, self._http.timeout.read or left)).as_dict()
+            seconds = max(0.01, self._until - time.monotonic())
+            extensions["timeout"] = httpx.Timeout(min(seconds, self._http.timeout.read or seconds)).as_dict()
         with self._http.stream(
             "POST", "chat/completions", json=body, headers=headers, extensions=extensions
         ) as response:
@@ -277,27 +279,27 @@ class Client:
                     raise LLMError(f"the server sent more than {MAX_ANSWER:,} bytes")
                 parts.append(part)
             # The stream is read and decoded here, so the coding it came in no longer holds.
-            kept = {k: v for k, v in response.headers.items() if k not in ("content-encoding", "content-length")}
-            return httpx.Response(response.status_code, headers=kept, content=b"".join(parts))
+            end_to_end = {k: v for k, v in response.headers.items() if k not in ("content-encoding", "content-length")}
+            return httpx.Response(response.status_code, headers=end_to_end, content=b"".join(parts))
 
     def _quoted(self, response: httpx.Response) -> str:
         return f": {_message(response)}" if self._wire.tell else ""
 
-    def _wait(self, attempt: int, asked: float | None, reason: str) -> None:
+    def _wait(self, attempt: int, retry_after: float | None, reason: str) -> None:
         """Wait before the next try: as long as the server asked, else 1, 2, 4, … seconds, half of it drawn at random
         so that many workers do not come back together. Raises LLMError where the call's time would be over by then."""
         backoff = min(30.0, 2.0**attempt)
         seconds = backoff * (0.5 + 0.5 * self._limits.rng.random())
-        if asked is not None:
-            seconds = asked + 0.25 * self._limits.rng.random()
-        left = min(seconds, MAX_WAIT)
-        if time.monotonic() + left >= self._until:
+        if retry_after is not None:
+            seconds = retry_after + 0.25 * self._limits.rng.random()
+        seconds_to_wait = min(seconds, MAX_WAIT)
+        if time.monotonic() + seconds_to_wait >= self._until:
             raise LLMError(f"{reason}; there is no time left for another try")
-        while left > 0:
+        while seconds_to_wait > 0:
             if self._limits.stop():
                 raise Stopped("stopped")
-            self._limits.sleep(min(left, 1.0))
-            left -= 1.0
+            self._limits.sleep(min(seconds_to_wait, 1.0))
+            seconds_to_wait -= 1.0
 
     # ------------------------------------------------------------------------------------------------------ routing
 

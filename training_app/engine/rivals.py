@@ -60,10 +60,9 @@ def _asked(
             llm,
             agents,
             [rows.texts[i] for i in whole.tolist()],
-            config.llm_queries,
+            llm_baseline.drawn(len(whole), config.llm_queries, config.seed),
             min_agents=min(config.min_agents, len(agents)),
             max_agents=config.max_agents,
-            seed=config.seed,
             progress=progress,
         )
         return dataclasses.replace(answers, rows=whole[answers.rows])

@@ -55,7 +55,8 @@ from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import why_nobody
 from training_app.engine.routing.guarantee import Guarantee, HeldOut
 from training_app.engine.routing.policy import Policy
-from training_app.engine.routing.router import Router, scorer_parts
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.text_reader import scorer_parts
 
 PHASES = ("features", "scorer", "policy", "baselines", "folds", "measure")
 
@@ -169,8 +170,8 @@ def _trained(
         card |= {} if judged is None else {"cross_validated": judged}
         card |= {} if coming is None else {"next_labels": coming}
         parts = calibrated.parts
-        made = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
-    yield Progress("measure", 1, 1, "done", {}, None, Result(made, {**card, "timing": timing}))
+        content = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
+    yield Progress("measure", 1, 1, "done", {}, None, Result(content, {**card, "timing": timing}))
 
 
 @contextmanager
@@ -244,22 +245,22 @@ def _policy_phase(
 
 def _validation(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
     """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own."""
-    seen = served if scores.features is None else scores.features.logits(rows.texts)
-    return Queries(seen, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked, groups=rows.groups)
+    read = served if scores.features is None else scores.features.logits(rows.texts)
+    return Queries(read, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked, groups=rows.groups)
 
 
 def _training(config: Config, scores: Scores, rows: Rows) -> Queries:
     """The training rows as the policy learns from them."""
     shown = rows if scores.fit.held_out is None else rows.take(scores.fit.held_out)
     if scores.features is not None:
-        seen = scores.features.logits(shown.texts)
+        read = scores.features.logits(shown.texts)
     elif config.cross_fitting:
-        seen = scores.fit.log_odds
+        read = scores.fit.log_odds
     else:
-        seen = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
+        read = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
     weight = draw_weights(shown.required, config.none_share, shown.asked)
     nothing = np.zeros((len(shown), 0), np.float32)
-    return Queries(seen, nothing, shown.required, shown.asked, weight, groups=shown.groups)
+    return Queries(read, nothing, shown.required, shown.asked, weight, groups=shown.groups)
 
 
 def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
@@ -408,8 +409,8 @@ def _folded(
 def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[str, BoolArray]:
     """The sets that one threshold, the exact rule and the network, on the same scores, select for the measured rows."""
     rows = data.measured.rows
-    seen = _validation(learnt.scores, router.log_odds(rows.texts), rows)
-    everyone = dataclasses.replace(seen, asked=np.ones_like(seen.asked))
+    validation_queries = _validation(learnt.scores, router.reader.log_odds(rows.texts), rows)
+    everyone = dataclasses.replace(validation_queries, asked=np.ones_like(validation_queries.asked))
     rules = [name for name in ("threshold", "bayes", "ddqn") if name in learnt.decision.rules]
     return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in rules}
 

@@ -23,10 +23,10 @@ def report(outcomes: Sequence[Outcome]) -> bytes:
         rows = [outcome for outcome in outcomes if outcome.suite == suite]
         failed = sum(bool(row.failure) for row in rows)
         part = ElementTree.SubElement(root, "testsuite", name=suite, tests=str(len(rows)), failures=str(failed))
-        for one in rows:
-            case = ElementTree.SubElement(part, "testcase", classname=suite, name=_printable(one.name))
-            if one.failure:
-                ElementTree.SubElement(case, "failure", message=_printable(one.failure))
+        for outcome in rows:
+            case = ElementTree.SubElement(part, "testcase", classname=suite, name=_printable(outcome.name))
+            if outcome.failure:
+                ElementTree.SubElement(case, "failure", message=_printable(outcome.failure))
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 

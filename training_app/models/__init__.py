@@ -1,6 +1,7 @@
 """Everything that training, answering and watching keep, by subject."""
 
 from training_app.models.approvals import PromotionRequest
+from training_app.models.archived_days import ArchivedDay
 from training_app.models.cases import MustPassCase
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.idempotency import KeptAnswer
@@ -33,6 +34,7 @@ __all__ = (
     "AlarmDelivery",
     "AlarmMute",
     "AlarmReceiver",
+    "ArchivedDay",
     "Artifact",
     "Baseline",
     "Canary",

@@ -58,12 +58,13 @@ def _baselines(content: Mapping[str, Any]) -> dict[str, Baseline]:
 @dataclass(frozen=True, slots=True)
 class Folded:
     """What cross-validation in `folds` folds says of the recipe on `queries` labeled queries: figures by measure, and what
-    stood beside."""
+    stood beside. `answers`: by query, what it needs and what was chosen, as `folds.cross_validated` gives them."""
 
     queries: int
     folds: int
     metrics: Mapping[str, Interval]
     baselines: Mapping[str, Baseline]
+    answers: Mapping[str, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
 
 def _judges(content: Mapping[str, Any]) -> Mapping[str, int]:
@@ -112,7 +113,11 @@ class Card:
             baselines=_baselines(content.get("baselines") or {}),
             folded=folded
             and Folded(
-                folded["queries"], folded["folds"], _intervals(folded["metrics"]), _baselines(folded["baselines"])
+                folded["queries"],
+                folded["folds"],
+                _intervals(folded["metrics"]),
+                _baselines(folded["baselines"]),
+                {key: ([*needed], [*chosen]) for key, (needed, chosen) in folded.get("answers", {}).items()},
             ),
             best_baseline=content.get("best_baseline") or "",
             queries=content.get("queries") or 0,
@@ -145,17 +150,17 @@ class Card:
     @property
     def standard(self) -> Standard:
         """What the model is judged by: its run's goal."""
-        kept = self.content.get("standard")
-        if kept:
-            return Standard(**kept)
+        standard = self.content.get("standard")
+        if standard:
+            return Standard(**standard)
         return standard_of(self.content.get("config") or self.content.get("decision") or {})
 
     def means(self, beside: Mapping[str, Baseline]) -> dict[str, dict[str, float]]:
         """The means of what stood beside the model, without the rule that answers: it is no baseline of itself."""
         rule = (self.content.get("decision") or {}).get("rule")
         return {
-            name: {measure: figure.mean for measure, figure in one.metrics.items()}
-            for name, one in beside.items()
+            name: {measure: figure.mean for measure, figure in standing.metrics.items()}
+            for name, standing in beside.items()
             if name != rule
         }
 

@@ -96,12 +96,14 @@ class Artifact(models.Model):
 
 
 class Promotion(models.Model):
-    """One change of a pool's active model of one kind: from which, to which, by whom and why."""
+    """One change of a pool's active model of one kind: from which, to which, by whom and why. STOPPED leaves none active of its kind:
+    `model` and `previous` are then the one that decides no more."""
 
     class Kind(models.TextChoices):
         FIRST = "first", _("First promotion")
         PROMOTION = "promotion", _("Promotion")
         ROLLBACK = "rollback", _("Roll-back")
+        STOPPED = "stopped", _("Stopped")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="promotions")
     model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, related_name="promotions")
@@ -121,7 +123,7 @@ class Promotion(models.Model):
         verbose_name_plural = _("promotions")
         constraints = (
             models.CheckConstraint(
-                condition=models.Q(kind__in=("first", "promotion", "rollback")), name="promotion_kind_known"
+                condition=models.Q(kind__in=("first", "promotion", "rollback", "stopped")), name="promotion_kind_known"
             ),
             models.UniqueConstraint(
                 fields=("pool", "model_kind"), condition=models.Q(kind="first"), name="one_first_promotion_per_kind"

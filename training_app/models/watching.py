@@ -67,6 +67,7 @@ class Alarm(models.Model):
         PROMISE = "promise", _("Quality is below its promise")
         RUNS = "runs", _("Runs fail")
         QUEUE = "queue", _("Jobs wait")
+        SCHEDULE = "schedule", _("A scheduled job fails or does not run")
         DROPPED = "dropped", _("Decisions were dropped")
         WORKERS = "workers", _("Workers are missing")
         CLUSTER = "cluster", _("A job cluster stands still")

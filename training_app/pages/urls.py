@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, include, path
 
-from training_app.pages.answering import route_views
+from training_app.pages.answering import archive_views, route_views
 from training_app.pages.home import home_views
 from training_app.pages.personal import personal_views
 from training_app.pages.rollout import outcome_views
@@ -41,6 +41,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/cases/<int:case_id>/remove/", case_views.case_remove, name="case_remove"),
     path("p/<slug:slug>/playground/", route_views.playground, name="playground"),
     path("p/<slug:slug>/decisions/", route_views.decision_list, name="decisions"),
+    path("p/<slug:slug>/decisions/archive/", archive_views.archived_decisions, name="decisions_archived"),
     path("p/<slug:slug>/decisions/<uuid:decision_id>/", route_views.decision_detail, name="decision"),
     path("p/<slug:slug>/decisions/<uuid:decision_id>/label/", outcome_views.label_decision, name="decision_label"),
     path("p/<slug:slug>/models/<int:version>/label/", outcome_views.label_error, name="model_label_error"),

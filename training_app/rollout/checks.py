@@ -66,9 +66,14 @@ def draw(pool: Pool, *, actor: User) -> int:
         last = CheckedAnswer.objects.filter(pool=pool).aggregate(last=Max("round"))["last"] or 0
         CheckedAnswer.objects.bulk_create(
             CheckedAnswer(
-                pool=pool, model=model, round=last + 1, decision_id=one.pk, answered=one.agents, decided_at=one.at
+                pool=pool,
+                model=model,
+                round=last + 1,
+                decision_id=decision.pk,
+                answered=decision.agents,
+                decided_at=decision.at,
             )
-            for one in drawn
+            for decision in drawn
         )
         audit.record("checks.drawn", actor=actor, target=model.name, pool=pool, detail={"answers": len(drawn)})
     return len(drawn)

@@ -24,6 +24,8 @@ from django.db.models import Field, QuerySet
 
 from agents_app.models import Pool
 from routerweb.holds import WORDS, content
+from training_app.decision_archive import reading
+from training_app.decision_archive.reading import Search
 from training_app.models import Decision, Outcome
 
 CHUNK, PART = 1_000, 100_000
@@ -87,37 +89,50 @@ def kept(pool: Pool, since: datetime | None = None, until: datetime | None = Non
     return decisions if until is None else decisions.filter(at__lt=until)
 
 
-def rows(pool: Pool, decisions: QuerySet[Decision], words: bool = True) -> Iterator[dict[str, Any]]:
-    """These decisions of the pool, the oldest first, as `columns` names them; success, rating and comment are None where no outcome
-    was reported."""
+def rows(
+    pool: Pool, decisions: QuerySet[Decision], words: bool = True, archived: Search | None = None
+) -> Iterator[dict[str, Any]]:
+    """These decisions of the pool, the oldest first, behind the archived ones that a search wants, as `columns` names them; success,
+    rating and comment are None where no outcome was reported. Raises ArchiveError."""
     keys = dict(pool.agents.values_list("number", "key"))
     names = [column.name for column in columns(words)]
+    old = reading.period(pool, archived, CHUNK) if archived is not None else iter(())
+    while some := list(islice(old, CHUNK)):
+        # A day that has just been written may not be deleted yet.
+        twice = set(decisions.filter(pk__in=[one.decision.pk for one in some]).values_list("pk", flat=True))
+        for kept in some:
+            if kept.decision.pk not in twice:
+                whole = row_of(kept.decision, kept.outcome, keys)
+                yield {name: whole[name] for name in names}
     stored = decisions.order_by("at", "pk").select_related("model__pool").iterator(chunk_size=CHUNK)
     while part := list(islice(stored, CHUNK)):
         outcomes = {
-            outcome.decision_id: outcome for outcome in Outcome.objects.filter(decision_id__in=[one.pk for one in part])
+            outcome.decision_id: outcome
+            for outcome in Outcome.objects.filter(decision_id__in=[decision.pk for decision in part])
         }
         for one in part:
             whole = row_of(one, outcomes.get(one.pk), keys)
             yield {name: whole[name] for name in names}
 
 
-def row_of(one: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> dict[str, Any]:
+def row_of(decision: Decision, outcome: Outcome | None, keys: Mapping[int, str]) -> dict[str, Any]:
     """A decision by the names of `COLUMNS`; `keys` are its pool's agents, by number."""
     return {
-        "id": str(one.pk),
-        "at": one.at.isoformat(),
-        "text": one.text,
-        "messages": [{"role": message["role"], "content": str(message["content"])} for message in one.messages or []],
-        "agents": list(one.agents),
-        "agent_keys": [keys.get(agent, str(agent)) for agent in one.agents],
-        "scores": [{"agent": int(agent), "score": float(score)} for agent, score in one.scores.items()],
-        "confidence": one.confidence,
-        "abstained": one.abstained,
-        "stop_reason": one.stop_reason,
-        "model": one.answered_by,
-        "propensity": one.propensity,
-        "detail": None if one.detail is None else json.dumps(one.detail, ensure_ascii=False),
+        "id": str(decision.pk),
+        "at": decision.at.isoformat(),
+        "text": decision.text,
+        "messages": [
+            {"role": message["role"], "content": str(message["content"])} for message in decision.messages or []
+        ],
+        "agents": list(decision.agents),
+        "agent_keys": [keys.get(agent, str(agent)) for agent in decision.agents],
+        "scores": [{"agent": int(agent), "score": float(score)} for agent, score in decision.scores.items()],
+        "confidence": decision.confidence,
+        "abstained": decision.abstained,
+        "stop_reason": decision.stop_reason,
+        "model": decision.answered_by,
+        "propensity": decision.propensity,
+        "detail": None if decision.detail is None else json.dumps(decision.detail, ensure_ascii=False),
         "success": outcome.success if outcome else None,
         "rating": outcome.rating if outcome else None,
         "comment": outcome.comment if outcome else None,
@@ -145,6 +160,7 @@ def write(
     *,
     words: bool = True,
     limit: int | None = None,
+    archived: Search | None = None,
 ) -> int:
     """Write an export of one of `FORMATS` into a folder that is not there yet, `limit` rows in a file, else `PART`; how many rows.
     Without pyarrow a dataset folder holds JSON lines, which `datasets` reads as well. Raises ExportError and OSError."""
@@ -155,7 +171,7 @@ def write(
     data.mkdir(parents=True)
     suffix = "jsonl" if kind == "jsonl" or find_spec("pyarrow") is None else "parquet"
     count = number = 0
-    exported = rows(pool, decisions, words)
+    exported = rows(pool, decisions, words, archived)
     while (part := list(islice(exported, CHUNK))) or not number:
         path = data / f"decisions-{number:05}.{suffix}"
         written = (_parquet if suffix == "parquet" else _lines)(
@@ -167,18 +183,22 @@ def write(
     return count
 
 
-def download(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool = True) -> Iterator[bytes]:
+def download(
+    pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool = True, archived: Search | None = None
+) -> Iterator[bytes]:
     """An export as the bytes of one file: Parquet, JSON lines, or a zip of the dataset folder. It is written to the disk first, in
     memory that does not grow. Raises ExportError before the first piece."""
     check(kind)
-    return _pieces(pool, kind, decisions, words)
+    return _pieces(pool, kind, decisions, words, archived)
 
 
-def _pieces(pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool) -> Iterator[bytes]:
+def _pieces(
+    pool: Pool, kind: str, decisions: QuerySet[Decision], words: bool, archived: Search | None
+) -> Iterator[bytes]:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / pool.slug
         limit = None if kind == "huggingface" else sys.maxsize
-        write(pool, folder, kind, decisions, words=words, limit=limit)
+        write(pool, folder, kind, decisions, words=words, limit=limit, archived=archived)
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         file = paths[0]
         if kind == "huggingface":

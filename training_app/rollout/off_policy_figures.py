@@ -79,7 +79,11 @@ def evaluate(candidate: RouterModel) -> OffPolicy:
     success = dict(reported.filter(decision_id__in=made.values("pk")).values_list("decision_id", "success"))
     models = RouterModel.objects.filter(pk__in={decision.model_id for decision in kept}).select_related("pool")
     limits = {model.pk: serving.router_of(model).limits for model in models}
-    rows = [_row(one, success[one.pk], limits[one.model_id or 0]) for one in kept if one.pk in success]
+    rows = [
+        _row(decision, success[decision.pk], limits[decision.model_id or 0])
+        for decision in kept
+        if decision.pk in success
+    ]
     explored = sum(row.answered != row.own for row in rows)
     if not rows:
         why = _("Not estimable: no application has reported an outcome of a decision that is kept.")

@@ -124,11 +124,11 @@ def _chart(daily: dict[tuple[int, date], _Sum], lines: dict[int, str]) -> dict[s
                 "label": name,
                 "pointRadius": 3,
                 "data": [
-                    round(daily[one, day].good / daily[one, day].count, 4) if (one, day) in daily else None
+                    round(daily[line, day].good / daily[line, day].count, 4) if (line, day) in daily else None
                     for day in drawn
                 ],
             }
-            for one, name in lines.items()
+            for line, name in lines.items()
         ],
         "x": _("day of the decision"),
         "y": _("share of successes"),

@@ -140,7 +140,7 @@ def offer_failures() -> int:
         failed = Outcome.objects.filter(pool=live.pool, success=False, asked=False, at__gte=since).order_by("at")
         reported = Decision.objects.filter(pool=live.pool, pk__in=failed.values("decision_id"))
         texts = {key: from_json(text, before) for key, text, before in reported.values_list("pk", "text", "messages")}
-        for outcome in [one for one in failed if one.decision_id in texts][:left]:
+        for outcome in [outcome for outcome in failed if outcome.decision_id in texts][:left]:
             _ask_about(live.pool, texts[outcome.decision_id], outcome)
             count += 1
     return count

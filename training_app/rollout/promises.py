@@ -268,7 +268,7 @@ def broken(model: RouterModel) -> Broken | None:
     evidence = [[_("Promised"), _("%(n)d of 100 (%(low)d to %(high)d)") % verdict.of_100(kept.labeled)]]
     if kept.sentence:
         evidence.append([_("Why it may be"), kept.sentence])
-    return Broken(sentence, evidence + [[what, one.words()] for what, one in figures.items() if one.count])
+    return Broken(sentence, evidence + [[what, figure.words()] for what, figure in figures.items() if figure.count])
 
 
 def _falls_short(kept: Promise) -> Delivered | None:

@@ -67,10 +67,10 @@ def seconds(pool: Pool, preset: Preset, queries: int, agents: int, before: int |
 
 def _size(preset: Preset, queries: int, agents: int) -> float:
     """A run's fits, in fits of the demo pool."""
-    one = float(np.interp(queries, QUERIES, SHARES)) * max(queries / MEASURED_QUERIES, 1.0)
+    one_fit = float(np.interp(queries, QUERIES, SHARES)) * max(queries / MEASURED_QUERIES, 1.0)
     # A small pool is judged by cross-validation as well: as many more fits.
     folds = preset.settings.get("judging_folds", Config().judging_folds) if 40 <= queries <= 500 else 0
-    return one * max(agents / MEASURED_AGENTS, 1.0) * (1 + folds)
+    return one_fit * max(agents / MEASURED_AGENTS, 1.0) * (1 + folds)
 
 
 def in_words(value: float) -> str:

@@ -113,10 +113,10 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
     grouped = gold.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
-    none = asked = 0
+    none = answered = 0
     for split, required, ids, count in grouped:
         sizes[split] += count
-        asked += len(agents.keys() & set(ids)) * count
+        answered += len(agents.keys() & set(ids)) * count
         if split in (Split.TRAIN, ""):  # most of those without a split become training queries
             none += 0 if required else count
             for agent in required:
@@ -128,29 +128,29 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
         by_set = alone.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
         for split, required, ids, count in by_set:
             llm[split] += count
-            asked += len(agents.keys() & set(ids)) * count
+            answered += len(agents.keys() & set(ids)) * count
             if split in (Split.TRAIN, ""):
                 none += 0 if required else count
                 for agent in required:
                     needed[agent] += count
         sizes.update(llm)
-    return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), llm, agents)
+    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), llm, agents)
 
 
 def counted(pool: Pool) -> Mapping[str, Any]:
     """The facts of a large pool's gold, for the hook `pool_figures`. Names of agents are not kept."""
     facts = of_gold(pool)
-    kept = {
+    training = {
         "sizes": dict(facts.sizes), "needed": list(facts.needed.items()), "none": facts.none, "asked": facts.asked,
         "pairs": facts.pairs, "llm": dict(facts.llm),
     }  # fmt: skip
-    return {"training": kept}
+    return {"training": training}
 
 
-def _facts(pool: Pool, kept: Mapping[str, Any]) -> Facts:
+def _facts(pool: Pool, counts: Mapping[str, Any]) -> Facts:
     agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
-    needed = dict(kept["needed"])
-    return Facts(kept["sizes"], needed, kept["none"], kept["asked"], kept["pairs"], kept["llm"], agents)
+    needed = dict(counts["needed"])
+    return Facts(counts["sizes"], needed, counts["none"], counts["asked"], counts["pairs"], counts["llm"], agents)
 
 
 @lru_cache(maxsize=32)
@@ -160,16 +160,16 @@ def of_snapshot(snapshot_id: int, _digest: str) -> Facts:
     agents = {entry["id"]: entry["name"] for entry in snapshot.roster}
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
-    none = asked = 0
+    none = answered = 0
     llm: Counter[str] = Counter()
     for row in snapshots.rows(snapshot):
         sizes[row["split"]] += 1
-        asked += len(row["asked"])
+        answered += len(row["asked"])
         llm[row["split"]] += row.get("judge") == Label.Source.LLM
         if row["split"] == Split.TRAIN:
             needed.update(row["required"])
             none += not row["required"]
-    return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), +llm, agents)
+    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), +llm, agents)
 
 
 # ---------------------------------------------------------------------------------------------------- warnings
@@ -181,11 +181,11 @@ def _splits(pool: Pool, facts: Facts) -> Iterator[Warning]:
         return  # a first run divides them; `Preview.note` says so
     if unsplit:
         text = ngettext(
-            "%(count)d labeled query has no split yet; it gets a permanent one when the run is launched.",
-            "%(count)d labeled queries have no split yet; they get permanent ones when the run is launched.",
+            "%(count)d labeled query has no split yet; the next run gives it a permanent one.",
+            "%(count)d labeled queries have no split yet; the next run gives them permanent ones.",
             unsplit,
         )
-        yield Warning(text % {"count": unsplit}, _queries(pool, "state:gold"))
+        yield Warning(text % {"count": unsplit})  # launching mends it
         return
     empty = [split for split in (Split.TRAIN, Split.VAL) if not sizes.get(split)]
     if empty:

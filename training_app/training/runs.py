@@ -66,7 +66,7 @@ def launch(
     settings_of_run = kinds.of(kind).config(config or {})
     if pool.state != "active":
         raise RunError(_("The pool “%(pool)s” is archived or deleted. Restore it first.") % {"pool": pool.name})
-    if problems := [one for each in hooks.run_problems(pool, kind) for one in each]:
+    if problems := [problem for each in hooks.run_problems(pool, kind) for problem in each]:
         raise RunError(_("The pool is not ready. %(problems)s") % {"problems": " ".join(problems)})
     if snapshot is None:
         snapshot = _new_snapshot(pool, kind, author, include_llm)

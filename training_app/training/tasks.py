@@ -112,14 +112,14 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
 
 
 def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: Tell | None) -> None:
-    kept = _patiently(lambda: Checkpoint.objects.filter(run=run).first())
+    checkpoint = _patiently(lambda: Checkpoint.objects.filter(run=run).first())
     journal = Journal(run.pk, attempt)
-    if kept:
-        journal.note(_("Resuming from the checkpoint of step %(step)d") % {"step": kept.step})
+    if checkpoint:
+        journal.note(_("Resuming from the checkpoint of step %(step)d") % {"step": checkpoint.step})
     try:
-        result = _walk(run, trainer, bytes(kept.content) if kept else None, pulse, journal, tell)
+        result = _walk(run, trainer, bytes(checkpoint.content) if checkpoint else None, pulse, journal, tell)
     except trainer.TrainError as error:
-        if kept is None or journal.heard:
+        if checkpoint is None or journal.heard:
             raise
         # It does not fit any more, as when a query was erased from the snapshot meanwhile.
         journal.note(_("The checkpoint cannot be used, so the training starts over: %(why)s") % {"why": error})

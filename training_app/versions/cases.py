@@ -164,7 +164,7 @@ def check(model: RouterModel, cases: Sequence[MustPassCase] | None = None) -> li
 
 def broken(checked: Iterable[Checked]) -> list[Checked]:
     """Those that do not hold."""
-    return [one for one in checked if not one.holds]
+    return [checked_case for checked_case in checked if not checked_case.holds]
 
 
 def summary(checked: Sequence[Checked]) -> str:
@@ -178,7 +178,7 @@ def summary(checked: Sequence[Checked]) -> str:
     text = ngettext(
         "%(broken)d of %(n)d must-pass cases is broken.", "%(broken)d of %(n)d must-pass cases are broken.", len(wrong)
     ) % {"broken": len(wrong), "n": len(checked)}
-    named = " ".join(one.sentence() for one in wrong[:MOST_NAMED])
+    named = " ".join(checked_case.sentence() for checked_case in wrong[:MOST_NAMED])
     more = len(wrong) - MOST_NAMED
     rest = " " + ngettext("%(n)d more is broken.", "%(n)d more are broken.", more) % {"n": more} if more > 0 else ""
     return f"{text} {named}{rest}"
@@ -187,8 +187,8 @@ def summary(checked: Sequence[Checked]) -> str:
 def forget(erased: Sequence[ErasedQuery]) -> None:
     """Remove the cases of these texts: without its text a case can hold nobody to anything."""
     by_pool: dict[int, set[str]] = {}
-    for one in erased:
-        by_pool.setdefault(one.pool, set()).add(normalise(str(one.text)))
+    for query in erased:
+        by_pool.setdefault(query.pool, set()).add(normalise(str(query.text)))
     for case in MustPassCase.objects.select_related("pool").order_by("pk").iterator(chunk_size=500):
         contents = [case.text, *(message["content"] for message in case.messages or ())]
         if any(normalise(part) in texts for texts in by_pool.values() for part in contents):
@@ -227,17 +227,17 @@ def _checked(
 def _answers(model: RouterModel, cases: Sequence[MustPassCase], in_use: frozenset[int], rules: Rules) -> Answers:
     """The model's answer to each case, as requests get it, from memory where it was asked before with the same agents and rules."""
     key = f"cases:{model.artifact_digest}:{hash((in_use, rules))}"
-    kept: Answers = caches["process"].get(key) or {}
-    missing = [case for case in cases if case.text_hash not in kept]
+    cached: Answers = caches["process"].get(key) or {}
+    missing = [case for case in cases if case.text_hash not in cached]
     if missing:
         routes = registry.load_model(model).route_batch([case.routed_text for case in missing], in_use, rules=rules)
         fresh = {
             case.text_hash: (tuple(route.agents), bool(route.abstained))
             for case, route in zip(missing, routes, strict=True)
         }
-        kept = {case.text_hash: kept[case.text_hash] for case in cases if case.text_hash in kept} | fresh
-        caches["process"].set(key, kept, KEPT_SECONDS)
-    return kept
+        cached = {case.text_hash: cached[case.text_hash] for case in cases if case.text_hash in cached} | fresh
+        caches["process"].set(key, cached, KEPT_SECONDS)
+    return cached
 
 
 def _named(agents: Sequence[Agent]) -> str:

@@ -4,11 +4,13 @@ is paired; or, for a kind that has no such way, by their scorecards."""
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from agents_app import pools
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from training_app.engine.data import shares
-from training_app.models import Comparison, RouterModel
-from training_app.versions import kinds, registry, standings
+from training_app.engine.judging import paired
+from training_app.models import Card, Comparison, RouterModel
+from training_app.versions import kinds, registry, scorecards, standings
 
 
 class Measured(NamedTuple):
@@ -21,7 +23,8 @@ class Measured(NamedTuple):
 
 def between(model: RouterModel, against: RouterModel, *, max_queries: int | None = None) -> Comparison | None:
     """The comparison of two models of one kind: on the queries that all models of the pool are measured on, where these are enough;
-    else on the test queries of the model's snapshot, measured now where it was not yet.
+    else by cross-validation on the labeled queries that both were judged on, where these are; else on the test queries of the model's
+    snapshot, measured now where it was not yet.
 
     With `max_queries`, as pages ask, nothing is stored, and more queries than that are not measured: None. None too where there is no
     snapshot with a test query, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for
@@ -29,15 +32,15 @@ def between(model: RouterModel, against: RouterModel, *, max_queries: int | None
     """
     if not kinds.of(model.kind).beside:
         return by_scorecards(model, against)
-    together = standings.between(model, against)
+    together = standings.between(model, against) or by_folds(model, against)
     if together is not None:
         return together
     snapshot = snapshot_for(model)
     if snapshot is None:
         return None
-    kept = Comparison.objects.filter(model=model, against=against, snapshot=snapshot).first()
-    if kept is not None:
-        return kept
+    comparison = Comparison.objects.filter(model=model, against=against, snapshot=snapshot).first()
+    if comparison is not None:
+        return comparison
     if max_queries is not None and snapshot.split_sizes.get("test", 0) > max_queries:
         return None
     measured = measure(registry.load_model(model), against, snapshot)
@@ -46,6 +49,26 @@ def between(model: RouterModel, against: RouterModel, *, max_queries: int | None
     if max_queries is not None:  # a page, which writes nothing
         return Comparison(model=model, against=against, queries=measured.queries, figures=measured.figures)
     return keep(model, measured, snapshot)
+
+
+def by_folds(
+    model: RouterModel, against: RouterModel, ours: Card | None = None, theirs: Card | None = None
+) -> Comparison | None:
+    """Two models whose test splits are small, on the labeled queries that both were cross-validated on, each answered by a router that
+    had not learnt from it; a row that is not kept. None of too few. `ours`, `theirs`: their scorecards, where the caller has them."""
+    mine, other = ours or model.card, theirs or against.card
+    if mine.folded is None or other.folded is None:
+        return None
+    shared = [key for key in mine.folded.answers if key in other.folded.answers]
+    if len(shared) < scorecards.LEAST_CHECKED:
+        return None
+    agents = pools.roster(model.pool)
+    ids = frozenset(agent.id for agent in agents)
+    needed = [mine.folded.answers[key][0] for key in shared]
+    chosen = ([ids.intersection(side.answers[key][1]) for key in shared] for side in (mine.folded, other.folded))
+    settings = model.run.config if model.run else {}
+    figures = paired.of_sets(settings, agents, needed, *chosen, folded=True)
+    return Comparison(model=model, against=against, queries=len(shared), figures=figures)
 
 
 def by_scorecards(model: RouterModel, against: RouterModel) -> Comparison | None:
@@ -59,8 +82,8 @@ def by_scorecards(model: RouterModel, against: RouterModel) -> Comparison | None
         return None
     both = {name: (ours.metrics[name].words(), theirs.metrics[name].words()) for name in shared}
     figures = {
-        name: {"ours": one, "theirs": other, "difference": shares.apart(one, other)}
-        for name, (one, other) in both.items()
+        name: {"ours": ours, "theirs": other, "difference": shares.apart(ours, other)}
+        for name, (ours, other) in both.items()
     }
     return Comparison(model=model, against=against, queries=min(ours.queries, theirs.queries), figures=figures)
 

@@ -51,7 +51,7 @@ def forget_in_scorecards(erased: Sequence[ErasedQuery]) -> None:
 
     The copy in the artifact goes with it, so the artifact's checksum changes; what it answers does not.
     """
-    texts = {normalise(str(one.text)) for one in erased}
+    texts = {normalise(str(query.text)) for query in erased}
     cards = Scorecard.objects.order_by("pk").values_list("pk", "content").iterator(chunk_size=1)
     for key in [key for key, content in cards if _blank(content, texts)]:
         with transaction.atomic():
@@ -88,18 +88,18 @@ def _rewrite(stored: models.QuerySet[Artifact], change: Callable[[dict[str, byte
 def forget_decisions(erased: Sequence[ErasedQuery]) -> None:
     """Blank the texts of decisions on them or on turns of their conversations, and the comments on those; what was answered stays,
     and cannot be replayed."""
-    is_on_any = _on_any([one.text for one in erased])
+    is_on_any = on_any([query.text for query in erased])
     rows = Decision.objects.order_by().exclude(text="").values_list("pk", "text", "messages").iterator(chunk_size=2_000)
-    on_any = [key for key, of, messages in rows if is_on_any(from_json(of, messages))]
-    for keys in columns.chunks(on_any):
+    keys_on_any = [key for key, of, messages in rows if is_on_any(from_json(of, messages))]
+    for keys in columns.chunks(keys_on_any):
         with transaction.atomic():
             Decision.objects.filter(pk__in=keys).update(text="", messages=None)
             Outcome.objects.filter(decision_id__in=keys).update(comment="")
 
 
-def _on_any(texts: Sequence[str]) -> Callable[[str], bool]:
+def on_any(texts: Sequence[str]) -> Callable[[str], bool]:
     """Whether a decision's text is one of these, or a turn of a conversation of one of these."""
-    own = {keys_of(text)[0] for text in texts}
+    keys = {keys_of(text)[0] for text in texts}
     telling = {normal for text in texts if len(normal := normalise(str(text))) >= TELLING}
     # Of one conversation are only texts that begin with the same message.
     begun: dict[tuple[str, str], list[str]] = {}
@@ -107,7 +107,7 @@ def _on_any(texts: Sequence[str]) -> Callable[[str], bool]:
         begun.setdefault(_first_message(text), []).append(text)
 
     def is_on_any(of: str) -> bool:
-        if normalise(str(of)) in telling or keys_of(of)[0] in own:
+        if normalise(str(of)) in telling or keys_of(of)[0] in keys:
             return True
         return any(of_one_conversation(of, text) for text in begun.get(_first_message(of), ()))
 
@@ -122,24 +122,24 @@ def _first_message(text: str) -> tuple[str, str]:
 def forget_words(erased: Sequence[ErasedQuery]) -> None:
     """Take the texts' words out of what drift has named: points, alarms' evidence, and messages about alarms."""
     by_pool: dict[int, set[str]] = {}
-    for one in erased:
-        by_pool.setdefault(one.pool, set()).update(drift.words_of(one.text))
+    for query in erased:
+        by_pool.setdefault(query.pool, set()).update(drift.words_of(query.text))
     for pool, words in by_pool.items():
         points = DriftPoint.objects.filter(model__pool=pool).exclude(words=[]).values_list("pk", "words")
         without = [(key, had, [entry for entry in had if entry[0] not in words]) for key, had in points.iterator()]
-        for key, had, left in without:
-            if left != had:
-                DriftPoint.objects.filter(pk=key).update(words=left)
+        for key, had, words_left in without:
+            if words_left != had:
+                DriftPoint.objects.filter(pk=key).update(words=words_left)
         for alarm in Alarm.objects.filter(pool=pool, kind=Alarm.Kind.DRIFT):
             _forget_in_alarm(alarm, words)
 
 
 def _forget_in_alarm(alarm: Alarm, words: set[str]) -> None:
-    left = _without(alarm.evidence, words)
-    if left == alarm.evidence:
+    evidence = _without(alarm.evidence, words)
+    if evidence == alarm.evidence:
         return
     with transaction.atomic():
-        Alarm.objects.filter(pk=alarm.pk).update(evidence=left)
+        Alarm.objects.filter(pk=alarm.pk).update(evidence=evidence)
         for delivery in AlarmDelivery.objects.filter(alarm=alarm):
             body = json.loads(delivery.body)
             body["alarm"]["evidence"] = _without(body["alarm"]["evidence"], words)
@@ -152,9 +152,9 @@ def _without(evidence: list[list[str]], words: set[str]) -> list[list[str]]:
     for name, value in evidence:
         entries = value.split(", ")
         named = [match[1] if (match := _NAMED.match(entry)) else "" for entry in entries]
-        left = [entry for entry, word in zip(entries, named, strict=True) if word not in words]
-        if left:
-            rows.append([name, ", ".join(left)])
+        words_left = [entry for entry, word in zip(entries, named, strict=True) if word not in words]
+        if words_left:
+            rows.append([name, ", ".join(words_left)])
     return rows
 
 
@@ -174,7 +174,7 @@ def _blank(scorecard: dict[str, Any], texts: Collection[str]) -> bool:
 def forget_checkpoints(erased: Sequence[ErasedQuery]) -> None:
     """Delete the checkpoints of runs of these queries' pools: they hold words of what was learnt from. A run begins from the start,
     which it would have to do anyway where its snapshot holds such a query."""
-    Checkpoint.objects.filter(run__pool__in={one.pool for one in erased}).delete()
+    Checkpoint.objects.filter(run__pool__in={query.pool for query in erased}).delete()
 
 
 # ---------------------------------------------------------------------------------------------------- somebody's data

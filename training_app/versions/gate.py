@@ -1,16 +1,17 @@
 """The gate: what a model must show before it answers requests, and the one way to promote it.
 
-A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
-than the active model. Training has chosen on validation among the rules over the candidate's own scores, and these are nearly level:
-one of them speaks against the candidate only where it is surely better. Beating means that the lower bound of the paired difference
-lies above 0; no worse means that it lies above -PROMOTION_MARGIN. What is compared is what the run's goal asks for
+A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and than the
+active model. Training has chosen on validation among the rules over the candidate's own scores, and these are nearly level: one of
+them speaks against the candidate only where it is surely better. Beating means that the lower bound of the paired difference lies
+above 0; no worse means that it lies above -PROMOTION_MARGIN. What is compared is what the run's goal asks for
 (`engine/judging/standard.py`), else the measure of the model's kind: Jaccard, for a set router. Where the goal has a limit, the model
 must not miss it for sure, and who does miss it is no rival. The bound counts what the unseen may still cost, so that on few queries a
-model which is truly worse by the margin passes in at most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie
-below the 95 % interval that is shown: where it does, a finding names it. Where the test split is small, constant set and baseline are
-judged by cross-validation over all labeled queries; the active model, which has learnt from some of them, on test queries only. Of
-several models measured on the same test queries the best looks better than it is: "better" is said at the level that their number
-leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says why.
+model which is truly worse by the margin passes in at most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie below
+the 95 % interval that is shown: where it does, a finding names it. Where the test split is small, constant set and baseline are judged
+by cross-validation over all labeled queries, and the active model on those that both models were cross-validated on, where these are
+enough, else on test queries only. Of several models measured on the same test queries the best looks better than it is: "better" is
+said at the level that their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that
+fails says why.
 
 Every model, the first one too, is held to the pool's must-pass cases. A roll-back is held to nothing else: it goes back to what
 passed before.
@@ -151,21 +152,21 @@ def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = ""
     return promotion
 
 
-def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion:
+def approve(promotion_request: PromotionRequest, *, actor: Who, note: str = "") -> Promotion:
     """Promote what somebody else asked for, through the gate as it stands now; `trials.approve` calls it, where it is no canary.
 
     Raises RegistryError where the same person asked, where nobody is known to approve, and where it was decided meanwhile; GateRefused
     where the model no longer passes and the request has no override.
     """
-    if asked.share is not None:
+    if promotion_request.share is not None:
         raise ValueError("This asks for a canary: trials.approve starts it.")
-    verdict = judge(asked.model)
-    if not verdict.passed and not asked.override:
+    verdict = judge(promotion_request.model)
+    if not verdict.passed and not promotion_request.override:
         raise GateRefused(verdict)
     with transaction.atomic():
-        approvals.approved(asked, actor=actor, note=note)
-        promotion = _let_through(verdict, actor, asked.reason, asked.override)
-        approvals.carried_out(asked, promotion)
+        approvals.approved(promotion_request, actor=actor, note=note)
+        promotion = _let_through(verdict, actor, promotion_request.reason, promotion_request.override)
+        approvals.carried_out(promotion_request, promotion)
     return promotion
 
 
@@ -208,7 +209,7 @@ def _note_override(verdict: Verdict, reason: str, actor: Who, more: dict[str, st
 def winning_classifier(model: RouterModel) -> str:
     """Of its kind's classifiers, which have no policy, the best by the model's goal where it is surely above the model; else ""."""
     card, kind, standard = model.card, kinds.of(model.kind), scorecards.standard_of(model)
-    means = {name: one for name, one in card.means(card.beside).items() if name in kind.classifiers}
+    means = {name: mean for name, mean in card.means(card.beside).items() if name in kind.classifiers}
     best = standard.best(means)
     if standard.measure not in card.figures or not best or not scorecards.enough(card):
         return ""

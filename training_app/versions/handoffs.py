@@ -22,18 +22,18 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     router = registry.load(artifact, SET_ROUTER)
     own_agents = frozenset(agent.id for agent in router.agents)
     measured = [example for example in snapshots.examples(snapshot) if example.split == "test"]
-    test = [one for one in measured if one.asked is None or own_agents <= one.asked]
-    answered = _answered(snapshot, [text_hash(one.text) for one in test])
-    test = [one for one in test if text_hash(one.text) in answered]
+    test = [example for example in measured if example.asked is None or own_agents <= example.asked]
+    answered = _answered(snapshot, [text_hash(example.text) for example in test])
+    test = [example for example in test if text_hash(example.text) in answered]
     if not test:
         return None
-    ids = sorted(own_agents.union(*(one.required for one in test), *answered.values()))
+    ids = sorted(own_agents.union(*(example.required for example in test), *answered.values()))
     routed: list[set[int]] = []
     for at in range(0, len(test), BATCH):
-        routes = router.route_batch([one.text for one in test[at : at + BATCH]], own_agents)
+        routes = router.route_batch([example.text for example in test[at : at + BATCH]], own_agents)
         routed += [set(route.agents) for route in routes]
-    required = _matrix([one.required for one in test], ids)
-    theirs = metrics.per_query(_matrix([answered[text_hash(one.text)] for one in test], ids), required)
+    required = _matrix([example.required for example in test], ids)
+    theirs = metrics.per_query(_matrix([answered[text_hash(example.text)] for example in test], ids), required)
     ours = metrics.per_query(_matrix(routed, ids), required)
     return {
         "queries": len(test),

@@ -40,14 +40,14 @@ def look(now: datetime | None = None) -> int:
 
 def to_prune(pool: Pool) -> Sequence[RouterModel]:
     """The pool's models whose artifacts are not to be kept, by version."""
-    kept: set[int] = set()
+    keep: set[int] = set()
     for kind in set(_retired(pool).order_by().values_list("kind", flat=True)):
         in_use_last = _retired(pool).filter(kind=kind).annotate(last=Max("promotions__pk")).order_by("-last")
-        kept.update(in_use_last.values_list("pk", flat=True)[: settings.KEEP_MODELS])
+        keep.update(in_use_last.values_list("pk", flat=True)[: settings.KEEP_MODELS])
         if target := registry.rollback_target(pool, kind):
-            kept.add(target.pk)
+            keep.add(target.pk)
     decided = Exists(Decision.objects.filter(model=OuterRef("pk")))
-    models = _retired(pool).filter(~decided, pinned=False).exclude(pk__in=kept)
+    models = _retired(pool).filter(~decided, pinned=False).exclude(pk__in=keep)
     return list(models.order_by("version"))
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from agents_app.models import Pool
 from routerweb import hooks
 from training_app.engine.data import artifact
 from training_app.engine.data.examples import Example
@@ -155,6 +156,12 @@ def of(name: str) -> Kind:
             _("There is no kind of model %(name)s; there is: %(known)s.") % {"name": name, "known": names}
         )
     return every()[name]
+
+
+def in_use_beside_router(pool: Pool) -> list[tuple[RouterModel, str]]:
+    """The pool's models in use of every kind but the router, each with what it does, in a sentence."""
+    models = RouterModel.objects.filter(pool=pool, state=RouterModel.State.ACTIVE).exclude(kind=SET_ROUTER)
+    return [(model, of(model.kind).effect.on(model, None)["active"]) for model in models.select_related("pool")]
 
 
 def of_artifact(content: bytes) -> Kind:

@@ -184,11 +184,14 @@ def promote(model: RouterModel, *, actor: Who, reason: str = "") -> Promotion:
 
 
 def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = "") -> Promotion:
-    """Go back to the model of that kind that was active before the present one. Again: one further back.
+    """Go back to the model of that kind that was active before the present one. Again: one further back, and before the first model
+    of a kind that answers no queries to none, as before it was promoted.
 
-    Raises RegistryError where there is no earlier one.
+    Raises RegistryError where there is nothing to go back to.
     """
     target = rollback_target(pool, kind)
+    if target is None and may_stop(pool, kind):
+        return _stop(pool, kind, actor=actor, reason=reason)
     if target is None:
         raise RegistryError(_("%(pool)s has no earlier model to go back to.") % {"pool": pool.slug})
     return _activate(target, actor=actor, reason=reason, back=True)
@@ -197,17 +200,33 @@ def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = ""
 def rollback_target(pool: Pool, kind: str = SET_ROUTER) -> RouterModel | None:
     """The model that a roll-back of that kind would make active.
 
-    Promotions are a stack: each puts a model on top, each roll-back takes one off. So two roll-backs go two models back,
-    not to and fro.
+    Promotions are a stack: each puts a model on top, each roll-back takes one off, and so does a stop. So two roll-backs go two models
+    back, not to and fro.
     """
     stack: list[int] = []
     past = Promotion.objects.filter(pool=pool, model_kind=kind).order_by("pk")
     for how, model_id in past.values_list("kind", "model_id"):
-        if how == Promotion.Kind.ROLLBACK:
+        if how in (Promotion.Kind.ROLLBACK, Promotion.Kind.STOPPED):
             stack.pop()
         else:
             stack.append(model_id)
     return RouterModel.objects.select_related("pool").get(pk=stack[-2]) if len(stack) > 1 else None
+
+
+def may_stop(pool: Pool, kind: str) -> bool:
+    """Whether a roll-back would leave no active model of that kind: the only one that was promoted decides, and queries are answered
+    without it."""
+    return not kinds.of(kind).answers and active(pool, kind) is not None and rollback_target(pool, kind) is None
+
+
+def _stop(pool: Pool, kind: str, *, actor: Who, reason: str) -> Promotion:
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+        model = RouterModel.objects.active(kind).select_for_update().filter(pool=pool).first()
+        if model is None or not may_stop(pool, kind):
+            raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
+        RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.RETIRED)
+        return _changed(model, model, Promotion.Kind.STOPPED, actor, reason)
 
 
 def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False) -> Promotion:
@@ -225,40 +244,44 @@ def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False
         if previous:
             RouterModel.objects.filter(pk=previous.pk).update(state=RouterModel.State.RETIRED)
         RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.ACTIVE, prune_at=None)
-        _end_canary(pool, model, back)
-        # What waits for approval was compared with the model that was active until now.
-        PromotionRequest.objects.waiting().filter(pool=pool, model__kind=model.kind).update(
-            state=PromotionRequest.State.LAPSED, decided_at=timezone.now()
-        )
         how = Promotion.Kind.PROMOTION
         if back:
             how = Promotion.Kind.ROLLBACK
         elif not Promotion.objects.filter(pool=pool, model_kind=model.kind).exists():
             how = Promotion.Kind.FIRST
-        promotion = Promotion.objects.create(
-            pool=pool,
-            model=model,
-            model_kind=model.kind,
-            previous=previous,
-            kind=how,
-            author=audit.actor_of(actor).user,
-            reason=reason[:400],
-        )
-        Stamp.bump()
-        hooks.model_activated(promotion)
-        audit.record(
-            "model.rolled_back" if back else "model.promoted",
-            actor=actor,
-            target=model.name,
-            pool=pool,
-            detail={"previous": previous.name if previous else None, "kind": str(how), "reason": reason},
-        )
+        promotion = _changed(model, previous, how, actor, reason)
     model.state = RouterModel.State.ACTIVE
     return promotion
 
 
+def _changed(
+    model: RouterModel, previous: RouterModel | None, how: Promotion.Kind, actor: Who, reason: str
+) -> Promotion:
+    """Keep that another model of its kind is active from now on, or none, in the transaction that makes it so."""
+    pool, back = model.pool, how in (Promotion.Kind.ROLLBACK, Promotion.Kind.STOPPED)
+    _end_canary(pool, model, back)
+    # What waits for approval was compared with the model that was active until now.
+    PromotionRequest.objects.waiting().filter(pool=pool, model__kind=model.kind).update(
+        state=PromotionRequest.State.LAPSED, decided_at=timezone.now()
+    )
+    promotion = Promotion.objects.create(
+        pool=pool, model=model, model_kind=model.kind, previous=previous, kind=how, author=audit.actor_of(actor).user,
+        reason=reason[:400],
+    )  # fmt: skip
+    Stamp.bump()
+    hooks.model_activated(promotion)
+    audit.record(
+        "model.rolled_back" if back else "model.promoted",
+        actor=actor,
+        target=model.name,
+        pool=pool,
+        detail={"previous": previous.name if previous else None, "kind": str(how), "reason": reason},
+    )
+    return promotion
+
+
 def _end_canary(pool: Pool, model: RouterModel, back: bool) -> None:
-    """A canary is compared with the model that was active: with another one active there is nothing left to compare."""
+    """A canary is compared with the model that was active: with another one active, or none, there is nothing left to compare."""
     for canary in Canary.objects.running(model.kind).filter(pool=pool):
         canary.ended_at = timezone.now()
         canary.ended = Canary.Ended.OTHER

@@ -6,6 +6,7 @@ from math import ceil, log1p
 from typing import Any
 
 from django.conf import settings
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -306,8 +307,12 @@ def _no_promise(row: Mapping[str, Any]) -> str:
     """Why a promise cannot be made, after a colon."""
     if row["needed"] is None:
         return _("too many of the surest answers are wrong")
-    places = {"needed": row["needed"], "more": max(1, row["needed"] - row["rows"])}
-    return _("it takes about %(needed)d labels, %(more)d more") % places
+    more = max(1, row["needed"] - row["rows"])
+    places = {
+        "needed": number_format(row["needed"], force_grouping=True),
+        "more": number_format(more, force_grouping=True),
+    }
+    return _("it takes about %(needed)s labels, %(more)s more") % places
 
 
 def promises(card: Card) -> list[dict[str, Any]]:
@@ -417,15 +422,15 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
         rows.append(
             {"name": kind.baseline(name), "ours": False, "lead": lead_shown(standard, baseline), **baseline["metrics"]}
         )
-    if asked := card.get("llm"):
-        note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}
-        if asked["unanswered"]:
-            note += "; " + _("%(count)d without an answer") % {"count": asked["unanswered"]}
-        note += "; " + _("%(seconds).1f s a call") % {"seconds": asked["latency_ms"]["p50"] / 1000}
-        if asked["cost"] is not None:
-            note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
-        row = {"name": asked["model"], "ours": False, "lead": lead_shown(standard, asked), "note": note}
-        rows.append({**row, **asked["metrics"]})
+    if llm := card.get("llm"):
+        note = _("asked about %(queries)d queries, the lead is over these") % {"queries": llm["queries"]}
+        if llm["unanswered"]:
+            note += "; " + _("%(count)d without an answer") % {"count": llm["unanswered"]}
+        note += "; " + _("%(seconds).1f s a call") % {"seconds": llm["latency_ms"]["p50"] / 1000}
+        if llm["cost"] is not None:
+            note += "; " + _("cost %(cost).2f") % {"cost": llm["cost"]}
+        row = {"name": llm["model"], "ours": False, "lead": lead_shown(standard, llm), "note": note}
+        rows.append({**row, **llm["metrics"]})
     if today := card.get("handoffs"):
         note = _("known of %(queries)d queries, the lead is over these") % {"queries": today["queries"]}
         row = {"name": _("who answered until now"), "ours": False, "lead": lead_shown(standard, today), "note": note}

@@ -111,9 +111,9 @@ def measure(pool: Pool) -> bool:
 
 def comparable(pool: Pool) -> list[RouterModel]:
     """The active model and the newest others whose artifact is still there, the newest first."""
-    kept = registry.models(pool).filter(kind=SET_ROUTER, pruned_at=None).select_related("run__snapshot")
-    active = kept.filter(state=RouterModel.State.ACTIVE)
-    others = kept.exclude(state=RouterModel.State.ACTIVE)[: MODELS - 1]
+    models = registry.models(pool).filter(kind=SET_ROUTER, pruned_at=None).select_related("run__snapshot")
+    active = models.filter(state=RouterModel.State.ACTIVE)
+    others = models.exclude(state=RouterModel.State.ACTIVE)[: MODELS - 1]
     return sorted([*active, *others], key=lambda model: -model.version)
 
 
@@ -148,11 +148,11 @@ def _independence(pool: Pool, models: Sequence[RouterModel]) -> Callable[[int, i
     groups = _groups(learnt)
     if not used or any(model.run is None for model in models):
         return lambda _query, group, split, _at: split == Split.TEST and group not in groups
-    seen = learnt | _picked(pool, max(snapshot.created_at for snapshot in used))
+    used_queries = learnt | _picked(pool, max(snapshot.created_at for snapshot in used))
     read = [model.run.snapshot.created_at for model in models if model.run and model.run.config.get("unlabeled", True)]
     since = max(read) if read else datetime.min.replace(tzinfo=UTC)
     return lambda query, group, split, at: (
-        group not in groups and (split == Split.TEST or (at > since and query not in seen))
+        group not in groups and (split == Split.TEST or (at > since and query not in used_queries))
     )
 
 
@@ -184,7 +184,7 @@ def _measured(gathered: Gathered, pool: Pool, stamp: str) -> list[Standing]:
             continue
         answers[model.pk] = paired.routed(router, gathered.texts, ids)
         training[model.pk] = dict(router.training)
-    active = next((one for one in gathered.models if one.state == RouterModel.State.ACTIVE), None)
+    active = next((model for model in gathered.models if model.state == RouterModel.State.ACTIVE), None)
     rows = []
     for model in gathered.models:
         if model.pk not in answers:

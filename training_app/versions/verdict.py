@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from training_app.engine.judging.standard import Standard, is_share
 from training_app.engine.measures import PRIMARY
 from training_app.models import Card, Comparison, Interval, RouterModel, Standing
-from training_app.versions import headlines, kinds, registry, scorecards
+from training_app.versions import comparisons, headlines, kinds, registry, scorecards, standings
 
 #: Goals whose verdict is the share of right answers.
 RIGHT = (PRIMARY, "exact")
@@ -248,7 +248,7 @@ def of(model: RouterModel) -> Verdict | None:
     judged = _alone(card, standing)
     if judged is None:
         return None
-    return replace(judged, beside=_beside(model, standing), is_in_use=model.state == RouterModel.State.ACTIVE)
+    return replace(judged, beside=_beside(model, card, standing), is_in_use=model.state == RouterModel.State.ACTIVE)
 
 
 def _alone(card: Card, standing: Standing | None) -> Verdict | None:
@@ -266,18 +266,35 @@ def _alone(card: Card, standing: Standing | None) -> Verdict | None:
 
 
 def for_list(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
-    """The same models, which `headlines.with_headlines` has seen, each with its `verdict`, with the model in use where both were
-    measured on the queries of all models."""
+    """The same models of a pool, which `headlines.with_headlines` has seen, each with its `verdict`, with the model in use where both
+    were measured on the queries of all models, or cross-validated on enough of the same."""
+    folded = [model for model in models if model.measured_with_all is None and model.shown.folded]  # type: ignore[attr-defined]
+    active = registry.active(folded[0].pool) if folded else None
+    its_card = active.card if active else None
     for model in models:
-        standing: Standing | None = model.measured_with_all  # type: ignore[attr-defined]
-        judged = _alone(model.shown, standing)  # type: ignore[attr-defined]
-        if judged and standing and standing.against:
-            judged = replace(judged, beside=_on_the_same(standing, standing.against, model.shown.standard))  # type: ignore[attr-defined]
-        model.verdict = judged  # type: ignore[attr-defined]
+        card, standing = model.shown, model.measured_with_all  # type: ignore[attr-defined]
+        judged, beside = _alone(card, standing), None
+        if standing and standing.against:
+            beside = _on_the_same(standing, standing.against, card.standard)
+        elif active and model in folded and model != active:
+            shared = comparisons.by_folds(model, active, card, its_card)
+            beside = Beside.of(active.name, shared, card.standard) if shared else None
+        model.verdict = replace(judged, beside=beside) if judged else None  # type: ignore[attr-defined]
     return models
 
 
-def _beside(model: RouterModel, standing: Standing | None) -> Beside | None:
+def how_compared(models: Sequence[RouterModel], together: standings.Together | None) -> str:
+    """On what the models that `for_list` has seen are compared with the one in use; "" where there are no two."""
+    by_folds = any(model.verdict and model.verdict.beside and not model.measured_with_all for model in models)  # type: ignore[attr-defined]
+    if by_folds and (together is None or together.few):
+        return _(
+            "Each model is compared with the one in use on the labeled queries that both were checked on, each query answered by a "
+            "router that was not trained on it."
+        )
+    return together.sentence() if together else ""
+
+
+def _beside(model: RouterModel, card: Card, standing: Standing | None) -> Beside | None:
     """The model in use, on the queries that both were measured on; None where this is it, and where that was not measured."""
     active = None if model.state == RouterModel.State.ACTIVE else registry.active(model.pool, model.kind)
     if active is None:
@@ -285,7 +302,9 @@ def _beside(model: RouterModel, standing: Standing | None) -> Beside | None:
     standard = scorecards.standard_of(model)
     if standing is not None and standing.against_id == active.pk:
         return _on_the_same(standing, active, standard)
-    measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
+    measured = comparisons.by_folds(model, active, card)
+    if measured is None:
+        measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
     return Beside.of(active.name, measured, standard) if measured and "exact" in measured.figures else None
 
 

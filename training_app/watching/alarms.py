@@ -1,7 +1,7 @@
 """Alarms: something that somebody has to look at, open until it has passed, told to whoever asked for it, muted for a while by ops."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -48,10 +48,9 @@ def resolve(kind: str, pool: Pool | None = None) -> int:
     return _end(Alarm.objects.filter(pool=pool, kind=kind))
 
 
-def resolve_passed(now: datetime | None = None) -> int:
+def resolve_passed() -> int:
     """End every alarm that nobody has seen for a while."""
-    before = (now or timezone.now()) - PASSED
-    return _end(Alarm.objects.filter(seen_at__lt=before).exclude(kind__in=SEEN_BY_LOOKS))
+    return _end(Alarm.objects.filter(seen_at__lt=timezone.now() - PASSED).exclude(kind__in=SEEN_BY_LOOKS))
 
 
 def _end(alarms: "QuerySet[Alarm]") -> int:
@@ -109,9 +108,9 @@ def mute(alarm: Alarm, hours: int, actor: User) -> AlarmMute:
     until = timezone.now() + timedelta(hours=hours)
     with transaction.atomic():
         AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind).delete()
-        made = AlarmMute.objects.create(pool=alarm.pool, kind=alarm.kind, until=until, author=actor)
+        mute_ = AlarmMute.objects.create(pool=alarm.pool, kind=alarm.kind, until=until, author=actor)
         _record("alarm.muted", alarm, actor, {"hours": hours})
-    return made
+    return mute_
 
 
 def unmute(alarm: Alarm, actor: User) -> None:

@@ -75,11 +75,11 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: Who) -> AlarmReceiv
         raise ReceiverRefused(_("That address already receives alarms."))
     nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
     with transaction.atomic():
-        made = AlarmReceiver.objects.create(
+        receiver = AlarmReceiver.objects.create(
             pool=pool, kind=kind, address=address, nonce=nonce, created_by=audit.actor_of(actor).user
         )
         audit.record("alarm_receiver.added", actor=actor, target=_shown(address), pool=pool, detail={"kind": kind})
-    return made
+    return receiver
 
 
 def remove_receiver(receiver: AlarmReceiver, actor: Who) -> None:
@@ -125,8 +125,8 @@ def _shown(address: str) -> str:
 
 def secret_of(receiver: AlarmReceiver) -> str:
     """The secret that a webhook's requests are signed with. It follows from SECRET_KEY: with another key it is another one."""
-    made = hmac.new(settings.SECRET_KEY.encode(), f"routerweb webhook {receiver.nonce}".encode(), hashlib.sha256)
-    return "whsec_" + base64.urlsafe_b64encode(made.digest()).decode().rstrip("=")
+    digest = hmac.new(settings.SECRET_KEY.encode(), f"routerweb webhook {receiver.nonce}".encode(), hashlib.sha256)
+    return "whsec_" + base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
 
 
 # --- Messages -------------------------------------------------------------------------------------------------------
@@ -140,20 +140,22 @@ def tell(alarm: Alarm, event: str) -> int:
         receivers = receivers.filter(pool=alarm.pool_id)
     if event == RESOLVED:
         receivers = receivers.filter(deliveries__alarm=alarm, deliveries__event=OPENED)
-    different = {(one.kind, one.address): one for one in receivers.order_by("-pk").distinct()}
+    different = {(receiver.kind, receiver.address): receiver for receiver in receivers.order_by("-pk").distinct()}
     body = json.dumps(message(event, alarm), ensure_ascii=False)
-    made = [AlarmDelivery(receiver=one, alarm=alarm, event=event, body=body) for one in different.values()]
-    AlarmDelivery.objects.bulk_create(made)
-    return len(made)
+    deliveries = [
+        AlarmDelivery(receiver=receiver, alarm=alarm, event=event, body=body) for receiver in different.values()
+    ]
+    AlarmDelivery.objects.bulk_create(deliveries)
+    return len(deliveries)
 
 
 def announce(pool: Pool, event: str, sentence: str, path: str) -> int:
     """Tell the pool's receivers of something that has happened, once; `path` is the page that shows it. Returns how many."""
     body = json.dumps(message(event, None, pool, sentence, settings.SITE_URL + path), ensure_ascii=False)
     receivers = AlarmReceiver.objects.of_alarms().filter(pool=pool)
-    made = [AlarmDelivery(receiver=receiver, event=event, body=body) for receiver in receivers]
-    AlarmDelivery.objects.bulk_create(made)
-    return len(made)
+    deliveries = [AlarmDelivery(receiver=receiver, event=event, body=body) for receiver in receivers]
+    AlarmDelivery.objects.bulk_create(deliveries)
+    return len(deliveries)
 
 
 def run_ended(run: Run, refused: str) -> None:
@@ -168,11 +170,13 @@ def run_ended(run: Run, refused: str) -> None:
 
 
 def promoted(promotion: Promotion) -> None:
-    """Tell of a model that answers from now on; in the promotion's transaction."""
+    """Tell of a model that answers from now on, or decides no more; in the promotion's transaction."""
     pool, model, before = promotion.pool, promotion.model.name, promotion.previous
     page = reverse("models", args=[pool.slug])
     names = {"model": model, "previous": before.name if before else ""}
-    if promotion.kind == Promotion.Kind.ROLLBACK:
+    if promotion.kind == Promotion.Kind.STOPPED:
+        announce(pool, ROLLED_BACK, _("%(model)s decides no more.") % names, page)
+    elif promotion.kind == Promotion.Kind.ROLLBACK:
         announce(pool, ROLLED_BACK, _("Rolled back to %(model)s from %(previous)s.") % names, page)
     elif before:
         announce(pool, PROMOTED, _("%(model)s was promoted in place of %(previous)s.") % names, page)
@@ -208,11 +212,11 @@ def send_test(receiver: AlarmReceiver) -> AlarmDelivery:
     """Send a message that says it is a test, once; returns it with its log. A webhook is called now, within seconds; a mail is left
     to the next round, for a page cannot wait for a mail server."""
     body = json.dumps(message(TEST, None, receiver.pool), ensure_ascii=False)
-    made = AlarmDelivery.objects.create(receiver=receiver, event=TEST, body=body, attempts=len(WAITS))
+    delivery = AlarmDelivery.objects.create(receiver=receiver, event=TEST, body=body, attempts=len(WAITS))
     if receiver.kind != Kind.EMAIL:
-        attempt(made)
-        made.refresh_from_db()
-    return made
+        attempt(delivery)
+        delivery.refresh_from_db()
+    return delivery
 
 
 # --- Sending --------------------------------------------------------------------------------------------------------

@@ -80,17 +80,17 @@ def look(model: RouterModel) -> DriftPoint | None:
         return None
     means = sketch.means
     measures = {
-        one.measure.name: {
-            "live": means[one.measure.name],
-            "reference": reference.means[one.measure.name],
-            "distance": one.distance,
-            "limit": max(one.limit, one.measure.least),
-            "drifts": one.drifts,
-            "cut": one.cut,
-            "more": one.excess > 0,
-            "counts": sketch.counts[one.measure.name],
+        shift.measure.name: {
+            "live": means[shift.measure.name],
+            "reference": reference.means[shift.measure.name],
+            "distance": shift.distance,
+            "limit": max(shift.limit, shift.measure.least),
+            "drifts": shift.drifts,
+            "cut": shift.cut,
+            "more": shift.excess > 0,
+            "counts": sketch.counts[shift.measure.name],
         }
-        for one in drift.compare(reference.counts, sketch.counts, sketch.places)
+        for shift in drift.compare(reference.counts, sketch.counts, sketch.places)
     }
     words = [[word, count] for word, count in sketch.words.most_common(12) if count > 1]
     drifts = any(values["drifts"] for values in measures.values())
@@ -139,7 +139,7 @@ def _goes_on(model: RouterModel, point: DriftPoint, name: str) -> bool:
     fresh, _since = _recent(model, vocabulary_of(reference), since=first.at)
     if fresh.texts < drift.FEWEST or name not in fresh.places:
         return False
-    measure = next(one for one in drift.MEASURES if one.name == name)
+    measure = next(measure_ for measure_ in drift.MEASURES if measure_.name == name)
     values = point.measures[name]
     excess = drift.beyond(fresh.counts[name], measure, values["cut"]) - drift.beyond(
         reference.counts[name], measure, values["cut"]
@@ -164,8 +164,8 @@ def in_words(model: RouterModel, point: DriftPoint) -> str:
 
 def reference_of(model: RouterModel) -> DriftReference | None:
     """The model's reference, made now where it has none; None where there is not enough to make one of."""
-    kept = DriftReference.objects.filter(model=model).first()
-    return kept or _by_snapshot(model) or _by_decisions(model)
+    reference = DriftReference.objects.filter(model=model).first()
+    return reference or _by_snapshot(model) or _by_decisions(model)
 
 
 def needed_first(model: RouterModel) -> int:
@@ -269,12 +269,12 @@ def accept(model: RouterModel, actor: User | None) -> DriftReference:
             % {"count": sketch.texts, "least": drift.FEWEST}
         )
     with transaction.atomic():
-        kept = _keep(model, Source.ACCEPTED, sketch, vocabulary)
+        point = _keep(model, Source.ACCEPTED, sketch, vocabulary)
         audit.record(
             "drift.accepted", actor=actor, target=model.name, pool=model.pool, detail={"decisions": sketch.texts}
         )
         alarms.resolve(Alarm.Kind.DRIFT, model.pool)
-    return kept
+    return point
 
 
 def _keep(model: RouterModel, source: str, sketch: drift.Sketch, vocabulary: drift.Vocabulary | None) -> DriftReference:
@@ -321,10 +321,10 @@ def _decisions(model: RouterModel, *, newest: bool, limit: int) -> Iterator[dict
     if newest:
         decisions = decisions.filter(at__gte=timezone.now() - WINDOW)
     decisions = decisions.order_by("-at" if newest else "at")
-    seen: set[int] = set()
+    queries: set[int] = set()
     last: datetime | None = None
     looked = 0
-    while len(seen) < limit and looked < 10 * limit:
+    while len(queries) < limit and looked < 10 * limit:
         page = decisions if last is None else decisions.filter(**{"at__lt" if newest else "at__gt": last})
         rows = list(
             page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail", "messages")[:PAGE]
@@ -334,6 +334,6 @@ def _decisions(model: RouterModel, *, newest: bool, limit: int) -> Iterator[dict
         last, looked = rows[-1]["at"], looked + len(rows)
         for row in rows:
             query = hash(from_json(row["text"], row["messages"]))
-            if (row["detail"] or {}).get("explored") is None and query not in seen and len(seen) < limit:
-                seen.add(query)
+            if (row["detail"] or {}).get("explored") is None and query not in queries and len(queries) < limit:
+                queries.add(query)
                 yield dict(row)

@@ -1,14 +1,16 @@
 """How things stand in the database, as Prometheus reads it: asked for when it is read, and by nobody else."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Case, Count, F, Max, Min, Q, When
 from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
 from django_q.brokers import get_broker
 
-from agents_app.background_work import jobs
+from agents_app.background_work import jobs, schedules
 from agents_app.clusters import signs
 from agents_app.models import ClusterSign, Pool
 from datasets_app.models import Query
@@ -63,6 +65,10 @@ def _of_jobs() -> Iterator[Any]:
     yield _family(meters.JOB_ROWS, rows)
     yield _family(meters.OLDEST_JOB, oldest)
     yield _family(meters.CLUSTER_SILENT, _silent())
+    now = timezone.now()
+    troubles = schedules.troubles(timedelta())
+    seconds = [((trouble.work.title,), (now - trouble.since).total_seconds()) for trouble in troubles]
+    yield _family(meters.SCHEDULE_TROUBLE, seconds)
 
 
 def _silent() -> list[tuple[tuple[str, ...], float]]:

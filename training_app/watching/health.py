@@ -33,15 +33,15 @@ class Health:
 
 def of_this_process(pools: Collection[str] = ()) -> Health:
     """This process, with the models of those pools. Asks the database only where nothing is loaded yet."""
-    seen = serving.health()
-    loaded = seen["stamp_age_seconds"] is not None
-    fine = loaded and seen["database"] == "ok" and not seen["problems"] and not decisions.buffer.stuck
+    report = serving.health()
+    loaded = report["stamp_age_seconds"] is not None
+    fine = loaded and report["database"] == "ok" and not report["problems"] and not decisions.buffer.stuck
     return Health(
         "ok" if fine else "degraded" if loaded else "unavailable",
-        seen["database"],
-        seen["stamp_age_seconds"],
-        {slug: model for slug, model in seen["models"].items() if slug in pools},
-        {slug: problem for slug, problem in seen["problems"].items() if slug in pools},
+        report["database"],
+        report["stamp_age_seconds"],
+        {slug: model for slug, model in report["models"].items() if slug in pools},
+        {slug: problem for slug, problem in report["problems"].items() if slug in pools},
         len(decisions.buffer),
         decisions.buffer.dropped,
         f"{socket.gethostname()}:{os.getpid()}",

@@ -62,8 +62,8 @@ def find(receiver: AlarmReceiver) -> int:
             if len(new) == MOST:
                 now = min(now, at + LATE)  # the next turn goes on from here
                 break
-    made = [AlarmDelivery(receiver=receiver, decision_id=key, event=UNSURE) for key in new]
-    AlarmDelivery.objects.bulk_create(made, ignore_conflicts=True, batch_size=ROWS)
+    deliveries = [AlarmDelivery(receiver=receiver, decision_id=key, event=UNSURE) for key in new]
+    AlarmDelivery.objects.bulk_create(deliveries, ignore_conflicts=True, batch_size=ROWS)
     AlarmReceiver.objects.filter(pk=receiver.pk).update(looked_until=now)
     return len(new)
 

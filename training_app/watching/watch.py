@@ -6,6 +6,7 @@ SIGN_SECONDS; the look itself is taken in turns, by whoever moves the one row of
 
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from django.utils.translation import ngettext
 from django_q.models import OrmQ
 
 from agents_app import keys
-from agents_app.background_work import processes
+from agents_app.background_work import processes, schedules
 from agents_app.clusters import signs
 from agents_app.models import ApiKey, BackgroundJob, ClusterSign, Pool
 from datasets_app.labels import queue
@@ -54,6 +55,8 @@ LONG_QUEUE, LONG_DAYS = 500, 30
 PACE = timedelta(days=7)
 #: A message that waits for so long while no worker of its queue does anything is an alarm.
 STANDS_STILL = timedelta(seconds=45)
+#: An alarm tells of so many scheduled jobs, each in two rows.
+MOST_SCHEDULES = 5
 #: An alarm tells for so long of a cluster that was restarted.
 RESTARTED_LATELY = timedelta(minutes=3)
 Part = ProcessSign.Part
@@ -97,7 +100,8 @@ class Watch:
         try:
             self.sign()
             if take_turn():
-                look(workers=self._clock() - self._began > MISSING.total_seconds())
+                awake = timedelta(seconds=self._clock() - self._began)
+                look(workers=awake > MISSING, late=awake > schedules.TROUBLE)
         except Exception as error:  # the thread outlives whatever one round met
             log.warning("the watch could not do its round (%s: %s); trying on", type(error).__name__, error)
         finally:
@@ -140,8 +144,9 @@ def take_turn() -> bool:
     return bool(WatchTurn.objects.filter(pk=1, next_at__lte=now).update(next_at=now + TURN))
 
 
-def look(workers: bool = True) -> None:
-    """Look at everything once; open, resolve and send. `workers`: also whether workers are missing."""
+def look(workers: bool = True, late: bool = True) -> None:
+    """Look at everything once; open, resolve and send. `workers`: also whether workers are missing. `late`: whether it is time that
+    all scheduled work has been done; after a night in which nothing ran, it takes a while."""
     ProcessSign.objects.filter(at__lt=timezone.now() - FORGOTTEN).delete()
     for pool in Pool.objects.in_use():
         _failing_runs(pool)
@@ -154,6 +159,7 @@ def look(workers: bool = True) -> None:
     _clusters()
     if workers:
         _missing_workers()
+    _schedules(late)
     alarms.resolve_passed()
     alarms.tell_late()
     deliveries.send_due()
@@ -214,13 +220,13 @@ def waiting_promotions(pool: Pool) -> None:
 def _keys(pool: Pool) -> None:
     """Alarms while keys of the pool are about to expire, and while their months are nearly used up, or all."""
     soon = ApiKey.objects.filter(pools=pool).expiring(keys.EXPIRES_SOON)[:5]
-    ending = [(one, one.expires_at) for one in soon if one.expires_at]
+    ending = [(key, key.expires_at) for key in soon if key.expires_at]
     if ending:
         key, end = ending[0]
         sentence = _(
             "The API key “%(key)s” expires %(day)s. Rotate it with a new expiry date, or its application will be refused."
         )
-        evidence = [[one.name, f"{at:%Y-%m-%d %H:%M} UTC"] for one, at in ending]
+        evidence = [[key.name, f"{at:%Y-%m-%d %H:%M} UTC"] for key, at in ending]
         alarms.hold(Alarm.Kind.KEYS, sentence % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
     limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
     names = {key.pk: key for key in limited}
@@ -310,7 +316,9 @@ def _clusters() -> None:
             still.append(title)
             evidence.append([title, _("%(count)d jobs wait, no worker does anything") % {"count": waiting}])
     lately = ClusterSign.objects.filter(restarted_at__gt=Now() - RESTARTED_LATELY).order_by("-restarted_at")
-    evidence += [[f"{titles.get(one.queue, one.queue)}, {one.machine}", one.why] for one in lately[:5]]
+    evidence += [
+        [f"{titles.get(cluster.queue, cluster.queue)}, {cluster.machine}", cluster.why] for cluster in lately[:5]
+    ]
     if still:
         message = _("Jobs wait, and no worker does anything: %(what)s.") % {"what": ", ".join(still)}
         alarms.hold(Alarm.Kind.CLUSTER, message, evidence)
@@ -338,3 +346,38 @@ def _missing_workers() -> None:
     if evidence:
         message = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
         alarms.hold(Alarm.Kind.WORKERS, message, evidence)
+
+
+def _schedules(late: bool) -> None:
+    """An alarm while scheduled work fails, or, where it is `late`, does not run; it ends when each has been done."""
+    troubles = schedules.troubles()
+    if not troubles:
+        alarms.resolve(Alarm.Kind.SCHEDULE)
+    troubles = [trouble for trouble in troubles if late or trouble.failing]
+    if not troubles:
+        return
+    first, titles = troubles[0], ", ".join(f"“{trouble.work.title}”" for trouble in troubles)
+    shown = {"job": first.work.title, "since": f"{first.since:%Y-%m-%d %H:%M} UTC", "jobs": titles}
+    if len(troubles) > 1:
+        sentence = _("Scheduled jobs fail or do not run: %(jobs)s.")
+    elif first.failing:
+        sentence = _("The scheduled job “%(job)s” has failed since %(since)s.")
+    else:
+        sentence = _("The scheduled job “%(job)s” has not run since %(since)s.")
+    evidence = [row for trouble in troubles[:MOST_SCHEDULES] for row in _of_schedule(trouble)]
+    alarms.hold(Alarm.Kind.SCHEDULE, sentence % shown, evidence)
+
+
+def _of_schedule(trouble: schedules.Trouble) -> list[list[str]]:
+    """What one job is in trouble for, and what to do, as rows of an alarm."""
+    title, failing, since = trouble.work.title, trouble.failing, f"{trouble.since:%Y-%m-%d %H:%M} UTC"
+    if failing is None:
+        remedy = _("See that a jobs cluster runs (Processes), and what its log says of this job.")
+        return [[title, _("has not run since %(since)s") % {"since": since}], [_("What to do"), remedy]]
+    reason = _("failed since %(since)s, %(turns)d times in a row. The last time: %(error)s")
+    # The class of an error tells ops nothing that its message does not.
+    error = re.sub(r"^\w+: ", "", failing.error)[:400]
+    rows = [[title, reason % {"since": since, "turns": failing.turns, "error": error}]]
+    remedy = str(trouble.work.remedy) or _("Mend what the error names.")
+    retry = _("The job tries again at least once an hour, and this alarm ends when it succeeds.")
+    return [*rows, [_("What to do"), f"{remedy} {retry}"]]

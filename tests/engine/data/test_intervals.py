@@ -119,3 +119,10 @@ def test_students_quantile_is_the_tables() -> None:
     table = {1: 12.706, 2: 4.303, 5: 2.571, 10: 2.228, 30: 2.042, 1000: 1.962}
     for freedom, quantile in table.items():
         assert intervals.student(freedom) == pytest.approx(quantile, abs=2e-3)
+
+
+def test_a_target_within_rounding_of_the_mean_has_a_side() -> None:
+    values = np.random.default_rng(3).random(999) - 0.5
+    sample = Sample(values, -1.0, 1.0)
+    for target in (np.nextafter(sample.mean, 1.0), sample.mean, np.nextafter(sample.mean, -1.0)):
+        assert sample.stat(float(target)) == pytest.approx(0.0, abs=1e-6)

@@ -64,6 +64,9 @@ def test_what_all_folds_answered_is_judged_together() -> None:
     assert found["baselines"]["nothing"]["metrics"]["jaccard"]["mean"] == pytest.approx(nothing)
     lead = found["baselines"]["nothing"]["difference"]["jaccard"]
     assert lead["mean"] == pytest.approx(found["metrics"]["jaccard"]["mean"] - nothing)
+    assert found["answers"] == {
+        folds.key_of(e): [sorted(e.required), sorted(e.required - {AGENTS[0].id})] for e in rows
+    }
     assert {p.phase for p in said} == {"folds"}
     assert not any(p.metrics for p in said), "a fold's figures are not those of the run"
 

@@ -10,6 +10,7 @@ from training_app.engine.reading.scorers import Platt
 from training_app.engine.routing.calibration import SET_PRIOR, Calibration
 from training_app.engine.routing.policy import PlainPolicy
 from training_app.engine.routing.router import Router
+from training_app.engine.routing.text_reader import TextReader
 
 IDS = [agent.id for agent in AGENTS]
 
@@ -59,7 +60,7 @@ def router() -> Router:
     # The last column is STOP's, which is 0.
     policy = PlainPolicy(((np.pad(weights, ((0, 0), (0, 1))), np.zeros(5, np.float32)),), stop_is_zero=True)
     same = Platt(np.ones(4, np.float32), np.zeros(4, np.float32))
-    return Router(AGENTS, Lengths(), same, policy, Calibration(1.0, 0.0, SET_PRIOR, margin=0.0))
+    return Router(AGENTS, TextReader(Lengths(), same), policy, Calibration(1.0, 0.0, SET_PRIOR, margin=0.0))
 
 
 def test_the_curve_runs_from_few_agents_to_all(router: Router) -> None:

@@ -15,7 +15,7 @@ from training_app.engine.data import artifact
 from training_app.engine.data.examples import Row
 from training_app.engine.data.files import write_rows
 from training_app.engine.judging import llm_baseline
-from training_app.engine.judging.llm_baseline import LanguageModel, ask, figures
+from training_app.engine.judging.llm_baseline import LanguageModel, ask, drawn, figures
 from training_app.engine.llm import BadKey, LLMError
 from training_app.engine.progress import Cancelled
 from training_app.engine.train import train
@@ -42,7 +42,7 @@ REQUIRED = np.array([[name in text for name in NAMES] for text in TEXTS])
 
 
 def test_sets_tokens_and_cost_of_what_was_asked(server) -> None:
-    asked = ask(model_of(server, price_in=2.0, price_out=8.0), AGENTS, TEXTS, 100)
+    asked = ask(model_of(server, price_in=2.0, price_out=8.0), AGENTS, TEXTS, drawn(len(TEXTS), 100))
     assert asked.rows.tolist() == list(range(6))
     assert np.array_equal(asked.selected, REQUIRED)
     assert not asked.unanswered
@@ -50,21 +50,21 @@ def test_sets_tokens_and_cost_of_what_was_asked(server) -> None:
     assert asked.cost == pytest.approx((asked.usage.prompt_tokens * 2 + asked.usage.completion_tokens * 8) / 1e6)
     assert asked.cost > 0
     assert server.keys == ["Bearer key"] * 6
-    assert ask(model_of(server), AGENTS, TEXTS, 1).cost is None
+    assert ask(model_of(server), AGENTS, TEXTS, drawn(len(TEXTS), 1)).cost is None
     assert "key" not in repr(asked)
 
 
 def test_no_more_is_asked_than_the_limit_says(server) -> None:
-    asked = ask(model_of(server), AGENTS, TEXTS, 2, seed=3)
+    asked = ask(model_of(server), AGENTS, TEXTS, drawn(len(TEXTS), 2, seed=3))
     assert len(server.bodies) == 2
     assert np.array_equal(asked.selected, REQUIRED[asked.rows])
-    assert ask(model_of(server), AGENTS, TEXTS, 2, seed=3).rows.tolist() == asked.rows.tolist()
+    assert ask(model_of(server), AGENTS, TEXTS, drawn(len(TEXTS), 2, seed=3)).rows.tolist() == asked.rows.tolist()
 
 
 @pytest.mark.at_length
 def test_what_goes_wrong_is_counted_as_no_answer(server) -> None:
     server.fault = lambda text, nth: {"billing": "not json", "weather": "500", "account": "wrong id"}.get(text, "")
-    asked = ask(model_of(server), AGENTS, TEXTS, 100)
+    asked = ask(model_of(server), AGENTS, TEXTS, drawn(len(TEXTS), 100))
     assert asked.unanswered.total() == 3
     assert any("500" in reason for reason in asked.unanswered)
     assert any("does not exist" in reason for reason in asked.unanswered)
@@ -79,7 +79,7 @@ def test_what_goes_wrong_is_counted_as_no_answer(server) -> None:
 def test_a_refused_key_ends_it_at_once(server) -> None:
     server.refuse_key = True
     with pytest.raises(BadKey, match="refused the key"):
-        ask(model_of(server), AGENTS, TEXTS * 50, 300)
+        ask(model_of(server), AGENTS, TEXTS * 50, np.arange(300))
     assert len(server.bodies) <= 2 * llm_baseline.THREADS
 
 
@@ -87,7 +87,7 @@ def test_a_refused_key_ends_it_at_once(server) -> None:
 def test_a_server_that_is_gone_ends_it(server) -> None:
     server.fault = lambda text, nth: "500"
     with pytest.raises(LLMError, match="gave up"):
-        ask(model_of(server), AGENTS, [f"billing {i}" for i in range(300)], 300)
+        ask(model_of(server), AGENTS, [f"billing {i}" for i in range(300)], np.arange(300))
     assert len(server.bodies) < 100
 
 
@@ -96,7 +96,7 @@ def test_it_can_be_cancelled(server) -> None:
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        ask(model_of(server), AGENTS, [f"billing {i}" for i in range(300)], 300, progress=stop)
+        ask(model_of(server), AGENTS, [f"billing {i}" for i in range(300)], np.arange(300), progress=stop)
     assert len(server.bodies) < 50
 
 

@@ -241,12 +241,12 @@ class TestRouting:
         assert router.route(known).agents == router.route(strange).agents == (0,)
         fall = without.route(strange).confidence - router.route(strange).confidence
         assert fall > without.route(known).confidence - router.route(known).confidence + 0.05
-        assert np.ptp(router.answerable([known, strange])) > np.ptp(without.answerable([known, strange]))
+        assert np.ptp(router.reader.answerable([known, strange])) > np.ptp(without.reader.answerable([known, strange]))
 
     def test_it_abstains_from_naming_somebody_where_nobody_is_likelier(self, parts: artifact.Artifact) -> None:
         known, strange = "refund my invoice", "refund the quixotic zephyrs of Ulaanbaatar, waltzing invoice gardens"
         never = Router.from_artifact(parts)
-        level = float(never._needed.logits([known, strange], never.log_odds([known, strange])).mean())  # type: ignore[union-attr]
+        level = float(never.reader.needed([known, strange], never.reader.log_odds([known, strange])).mean())
         found = {**parts.config["calibration"], "stranger_below": level}
         router = Router.from_artifact(dataclasses.replace(parts, config={**parts.config, "calibration": found}))
         assert not never.route(strange).abstained
@@ -254,9 +254,9 @@ class TestRouting:
         assert router.route(strange).agents == never.route(strange).agents  # its best guess all the same
         assert [route.abstained for route in router.route_batch([known, strange])] == [False, True]
         texts = [known, strange, "hello there"]
-        chosen = router.selections(texts)
-        assert router.strangers(texts, router.log_odds(texts), chosen).tolist() == [False, True, bool(chosen[2].any())]
-        assert not never.strangers(texts, router.log_odds(texts), chosen).any()
+        answers = router.answers(texts)
+        assert answers.strange.tolist() == [False, True, bool(answers.selected[2].any())]
+        assert not never.answers(texts).strange.any()
 
     def test_the_level_is_that_of_the_traffic_reckoned_with(self) -> None:
         assert calibration.stranger_level(0.15, 0.15) == pytest.approx(0)
@@ -273,8 +273,7 @@ class TestRouting:
         router = Router.from_artifact(parts)
         texts = [e.text for e in examples(40)]
         served = [route.confidence for route in router.route_batch(texts)]
-        measured = router.certainty(texts, router.log_odds(texts), router.selections(texts))
-        np.testing.assert_allclose(measured, served, atol=1e-6)
+        np.testing.assert_allclose(router.answers(texts).confidence, served, atol=1e-6)
 
     @pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, float("nan"), 0.0], ["x", 1, 2], None])
     def test_parts_that_do_not_fit_are_refused(self, parts: artifact.Artifact, weights) -> None:

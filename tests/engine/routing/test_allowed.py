@@ -6,13 +6,14 @@ import pytest
 from tests.engine.routing.test_exact import obeys, random_rules, roster, sets_of
 from training_app.engine.config import Config
 from training_app.engine.routing import exploring
-from training_app.engine.routing.allowed import BadRules, Rules, allowed_for, walk
+from training_app.engine.routing.allowed import BadRules, Rules, SetLimits, allowed_for, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.decision import environment, selected
 from training_app.engine.routing.pairs import fit_pairwise
-from training_app.engine.routing.policy import greedy, load_policy
+from training_app.engine.routing.policy import load_policy
 from training_app.engine.routing.threshold import ThresholdPolicy
+from training_app.engine.routing.walking import greedy
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -37,19 +38,19 @@ def test_every_walk_ends_in_an_allowed_set(seed: int) -> None:
     x = rng.normal(scale=3, size=(10, 6)).astype(np.float32)
     available = rng.random((10, 6)) < 0.9
     for policy in (ThresholdPolicy(np.zeros(6, np.float32)), BayesPolicy(1.0, 0.0)):
-        sets, order, _steps = greedy(policy, x, x[:, :0], available, allowed=allowed)
+        sets, order, _steps = greedy(policy, x, x[:, :0], available, SetLimits(allowed=allowed))
         assert allowed.holds(sets).all()
         assert not (sets & ~available).any()
-        alone = [greedy(policy, x[[i]], x[[i], :0], available[[i]], allowed=allowed)[1][0] for i in range(10)]
+        alone = [
+            greedy(policy, x[[i]], x[[i], :0], available[[i]], SetLimits(allowed=allowed))[1][0] for i in range(10)
+        ]
         assert (np.stack(alone) == order).all()
 
 
 def test_who_is_required_comes_along() -> None:
     allowed = allowed_for(Rules(requires=((10, 12),)), roster([0, 0, 0]))
     values = np.array([2.0, -1.0, -1.0])
-    order, steps, _full = walk(
-        lambda _: (values, 0.0), np.ones(3, np.bool_), allowed, min_agents=0, max_agents=0, margin=0.0
-    )
+    order, steps, _full = walk(lambda _: (values, 0.0), np.ones(3, np.bool_), allowed, SetLimits())
     assert (order, steps) == ([0, 2], 3)
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from training_app.engine.measures import GOALS, expected_worth
+from training_app.engine.routing.allowed import SetLimits
 from training_app.engine.routing.bayes import FEW_AGENTS, BayesPolicy
 from training_app.engine.routing.goals import Goal
-from training_app.engine.routing.policy import greedy, load_policy
+from training_app.engine.routing.policy import load_policy
+from training_app.engine.routing.walking import greedy
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -86,13 +88,13 @@ def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(
     x[::3] = np.round(x[::3])  # agents that are alike stand in the same order
     available = rng.random(x.shape) < 0.8
     low, high = limits
-    chosen, order, steps = greedy(policy, x, x[:, :0], available, min_agents=low, max_agents=high, margin=margin)
+    chosen, order, steps = greedy(policy, x, x[:, :0], available, SetLimits(low, high, margin))
     assert not (chosen & ~available).any()
     sizes = chosen.sum(axis=1)
     assert (sizes >= np.minimum(low, available.sum(axis=1))).all()
     assert not high or sizes.max() <= high
     for i in range(0, 900, 9):
-        walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=margin)
+        walk, count, full = policy.walk(x[i], available[i], SetLimits(low, high, margin))
         assert walk == [a for a in order[i].tolist() if a >= 0]
         assert (count, full) == (steps[i], bool(high) and len(walk) == high)
 

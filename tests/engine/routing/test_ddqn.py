@@ -9,11 +9,13 @@ import torch
 
 from training_app.engine.config import Config
 from training_app.engine.data.metrics import jaccard
+from training_app.engine.routing.allowed import SetLimits
 from training_app.engine.routing.ddqn import Queries, Values, _prefixes, double_dqn_targets, learn
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.networks import SharedNetwork
-from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
+from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, load_policy
+from training_app.engine.routing.walking import greedy, of_one
 
 pytestmark = pytest.mark.computes_long
 
@@ -33,7 +35,7 @@ def run(config: Config, env: RoutingEnv, queries: Queries, val: Queries, resume=
 
 
 def solved(policy, env: RoutingEnv, val: Queries) -> float:
-    chosen, _, _ = greedy(policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents)
+    chosen, _, _ = greedy(policy, val.x, val.extra, val.asked, env.limits)
     return float(jaccard(chosen, val.required).mean())
 
 
@@ -119,7 +121,7 @@ def test_limits_hold() -> None:
     env = RoutingEnv(4, min_agents=1, max_agents=2)
     last = run(Config.from_mapping({**QUICK, "total_steps": 150}), env, known(200, 4, 0), known(40, 4, 1))[-1]
     val = known(100, 4, 3)
-    chosen, order, steps = greedy(last.policy, val.x, val.extra, val.asked, min_agents=1, max_agents=2)
+    chosen, order, steps = greedy(last.policy, val.x, val.extra, val.asked, SetLimits(1, 2))
     sizes = chosen.sum(axis=1)
     assert set(sizes.tolist()) == {1, 2}
     assert (order[np.arange(100), 0] >= 0).all()
@@ -247,8 +249,8 @@ def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> N
     policy = load_policy(network.policy().config(), network.policy().tensors())
     served, _ = policy.values(data.x, data.extra, selected, available)
     assert served == pytest.approx(q.numpy(), abs=1e-5)
-    order = greedy(policy, data.x, data.extra, available, margin=margin)[1]
-    walks = [policy.walk(data.x[i], available[i], margin=margin)[0] for i in range(40)]
+    order = greedy(policy, data.x, data.extra, available, SetLimits(margin=margin))[1]
+    walks = [of_one(policy, data.x[i], available[i], SetLimits(margin=margin))[0] for i in range(40)]
     assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
 
 
@@ -272,7 +274,7 @@ def test_what_agents_cost_is_seen_alike_in_torch_and_in_numpy(agents: int, paire
     chosen, order, _ = greedy(policy, data.x, data.extra, available)
     assert 0 < chosen.sum() < chosen.size
     # Among the likeliest of a large pool each agent keeps its own cost: all of them in one list take the same.
-    walks = [policy.walk(data.x[i], available[i])[0] for i in range(40)]
+    walks = [of_one(policy, data.x[i], available[i])[0] for i in range(40)]
     assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
     first = np.where(available, policy.values(data.x, data.extra, np.zeros_like(available), available)[0], -np.inf)
     took = [walk[0] for walk in walks if walk]
@@ -289,7 +291,7 @@ def test_of_two_as_likely_agents_the_cheap_one_is_taken() -> None:
     data = Queries(x, np.zeros((400, 0), np.float32), required, np.ones_like(required))
     env = RoutingEnv(4, goal=Goal("value", np.array([0.02, 0.6, 0.02, 0.6], np.float32)))
     policy = run(Config.from_mapping(QUICK | {"goal": "value"}), env, data, data)[-1].policy
-    assert policy.walk(x[0], np.ones(4, np.bool_))[0] in ([0, 2], [2, 0])
+    assert of_one(policy, x[0], np.ones(4, np.bool_))[0] in ([0, 2], [2, 0])
 
 
 def test_policies_from_before_the_text_alone_was_seen_still_answer() -> None:
@@ -332,9 +334,9 @@ def test_one_query_walks_as_a_batch_does(
         x = (4 * rng.normal(size=(20, agents))).astype(np.float32)
         available = rng.random((20, agents)) < 0.8
         none = np.zeros((20, 0), np.float32)
-        chosen, order, steps = greedy(policy, x, none, available, min_agents=low, max_agents=high, margin=0.1)
+        chosen, order, steps = greedy(policy, x, none, available, SetLimits(low, high, 0.1))
         for i in range(20):
-            walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=0.1)
+            walk, count, full = policy.walk(x[i], available[i], SetLimits(low, high, 0.1))
             assert walk == [a for a in order[i].tolist() if a >= 0]
             assert sorted(walk) == np.flatnonzero(chosen[i]).tolist()
             assert count == steps[i]
@@ -360,8 +362,8 @@ def test_nobody_so_unlikely_joins_others() -> None:
     policy = SharedPolicy(((np.zeros((9, 1), np.float32), np.ones(1, np.float32)),))
     x = np.array([-9, 2, -12, -3, -8], np.float32)
     every = np.ones(5, np.bool_)
-    assert sorted(policy.walk(x, every, max_agents=0)[0]) == [0, 1, 3]  # the first of equals may be anybody
-    assert sorted(policy.walk(x, every, min_agents=4)[0])[:4] == [0, 1, 2, 3]
+    assert sorted(policy.walk(x, every)[0]) == [0, 1, 3]  # the first of equals may be anybody
+    assert sorted(policy.walk(x, every, SetLimits(4))[0])[:4] == [0, 1, 2, 3]
     together = greedy(policy, x[None], x[None, :0], every[None])[0]
     assert np.flatnonzero(together[0]).tolist() == [0, 1, 3]
 

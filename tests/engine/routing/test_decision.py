@@ -13,8 +13,8 @@ from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.pairs import fit_pairs
-from training_app.engine.routing.policy import greedy
 from training_app.engine.routing.router import Router
+from training_app.engine.routing.walking import greedy
 from training_app.engine.train import train
 
 

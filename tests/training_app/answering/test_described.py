@@ -4,10 +4,10 @@ searches; decisions are kept and can be replayed."""
 
 import pytest
 from django.core.management import call_command
-from django.test import Client
 
 from agents_app import pools
 from agents_app.models import Agent
+from tests.clients import signed_in
 from training_app.answering import decisions, replays, serving
 from training_app.models import Artifact, Decision
 
@@ -63,8 +63,7 @@ def test_a_decision_is_kept_listed_and_replayed(app, ops) -> None:
     kept = Decision.objects.get(pk=answer["decision_id"])
     assert (kept.model, kept.answered_by, kept.agents) == (None, "descriptions", [1])
     assert replays.replay(kept, replays.router_of(kept)).identical
-    browser = Client()
-    browser.force_login(ops)
+    browser = signed_in(ops)
     assert "descriptions" in browser.get("/p/support/decisions/").content.decode()
     page = browser.get(f"/p/support/decisions/{kept.pk}/")
     assert page.status_code == 200
@@ -73,8 +72,7 @@ def test_a_decision_is_kept_listed_and_replayed(app, ops) -> None:
 
 
 def test_the_playground_answers_and_says_that_descriptions_do(ops) -> None:
-    browser = Client()
-    browser.force_login(ops)
+    browser = signed_in(ops)
     assert "This pool has no model yet" in browser.get("/p/support/playground/").content.decode()
     page = browser.post("/p/support/playground/", {"query": "where is my parcel"}).content.decode()
     assert "&quot;descriptions&quot;" in page

@@ -6,9 +6,9 @@ from html import unescape
 
 import pytest
 from django.core.management import call_command
-from django.test import Client
 
 from agents_app import pools
+from tests.clients import signed_in
 from tests.training_app.answering.test_finishing import ASKS_LEGAL, LEGAL
 from training_app.answering import answer, decisions, serving, shadowing
 from training_app.rollout import trials
@@ -18,8 +18,7 @@ TEXTS = [f"billing {number}, and {ASKS_LEGAL}" for number in range(8)]
 
 
 def in_the_playground(ops, text: str) -> dict:
-    browser = Client()
-    browser.force_login(ops)
+    browser = signed_in(ops)
     page = browser.post("/p/support/playground/", {"query": text}).content.decode()
     shown = re.findall(r'<pre class="rw-log" tabindex="0">(\{.*?\})</pre>', page, re.DOTALL)
     return json.loads(unescape(shown[-1]))

@@ -20,7 +20,7 @@ def add(pool: Pool, *texts: str) -> list[Query]:
 
 def test_waiting_queries_get_the_models_scores_and_their_place_in_the_queue(pool: Pool, model) -> None:
     (known,) = add(pool, "billing is closed today")
-    labels.record(known, source="import", required=[0], asked=[0, 1, 2])
+    labels.record(labels.NewLabel(known.pk, source="import", required=[0], asked=[0, 1, 2]))
     (billing, strange) = add(pool, "billing is closed now", "zzyzx qwfp")
 
     assert suggesting.suggest_all() == 2

@@ -50,6 +50,11 @@ def test_an_answer_may_name_its_agent(app: Application) -> None:
         assert told(app, named, sticky=1)["agents"] == [1]
         batch = app.post("/api/route/batch/", {"queries": [{"messages": named}], "pool": "support", "sticky": 1}).json()
         assert batch["results"][0]["agents"] == [1]
+        assert told(app, [TALK[0], {**TALK[1], "agents": [name]}, TALK[2]], sticky=1)["agents"] == [1]
+    both = told(app, [TALK[0], {**TALK[1], "agents": [0, "shipping", "somebody else"]}, TALK[2]], sticky=1)
+    assert both["agents"] == [0, 1]
+    wrong = app.post("/api/route/", {"messages": [TALK[0], {**TALK[1], "agents": [1.5]}, TALK[2]], "pool": "support"})
+    assert "messages[1].agents[0] must be the id, the key or the name of an agent" in wrong.content.decode()
     unknown = told(app, [TALK[0], {**TALK[1], "name": "nobody"}, TALK[2]], sticky=1)
     assert unknown["agents"] == [0]
 
@@ -101,6 +106,7 @@ def test_the_user_is_asked_where_that_is_worth_it(
     reply = told(app, said)
     assert reply["agents"] == [1]
     assert "ask" not in reply
+    assert "ask" not in told(app, [*said[:2], {"role": "user", "content": "hm, I am not sure"}]), "twice in a row"
     decisions.buffer.write()
     decision = Decision.objects.get(pk=reply["decision_id"])
     assert replays.replay(decision, serving.router_of(decision.model)).identical

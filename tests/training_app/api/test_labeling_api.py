@@ -11,6 +11,7 @@ from agents_app.keys import create_key
 from agents_app.models import AuditEntry
 from datasets_app.labels import labels, queue
 from datasets_app.models import Assignment, Draft, Label
+from tests.clients import signed_in
 from tests.datasets_app.conftest import add_query, ana, dataset, person, plain, pool, queries  # noqa: F401
 from tests.training_app.api.errors import error
 from tests.training_app.served import Application
@@ -193,7 +194,7 @@ def test_peers_labels_are_hidden_until_ones_own_is_submitted(app, pool, plain, q
     queue.fill(pool, everything=True)
     ben = other_app(pool, person("ben"))
     submit(ben, queries[0].pk, [2])
-    labels.record(queries[0], source="llm", required=[3], asked=ASKED)
+    labels.record(labels.NewLabel(queries[0].pk, source="llm", required=[3], asked=ASKED))
     assert item_of(app.post("/api/label/next/", {"query": queries[0].pk}))["labels"] == []
     submit(app, queries[0].pk, [1])
     seen = item_of(app.get(f"/api/label/{queries[0].pk}/"))["labels"]
@@ -206,7 +207,11 @@ def test_peers_labels_are_hidden_until_ones_own_is_submitted(app, pool, plain, q
 
 def test_suggestions_are_shown_and_kept_with_the_label_unless_the_item_is_blind(app, pool, plain, queries):
     for query in queries[:2]:
-        labels.record(query, source="llm", required=[3], asked=ASKED, scores={3: 0.8}, provenance={"model": "m"})
+        labels.record(
+            labels.NewLabel(
+                query.pk, source="llm", required=[3], asked=ASKED, scores={3: 0.8}, provenance={"model": "m"}
+            )
+        )
     item = item_of(app.post("/api/label/next/", {}))
     assert item["suggested"] == [3]
     assert item["suggestions"] == [{"source": "llm", "version": "m", "required": [3], "scores": {"3": 0.8}}]
@@ -233,7 +238,7 @@ def test_why_there_is_nothing(app, pool, queries, person):
 
 
 def test_the_question_about_one_agent(app, pool, queries, ana):
-    labels.record(queries[0], source="human", author=ana, required=[1], asked=ASKED)
+    labels.record(labels.NewLabel(queries[0].pk, source="human", author=ana, required=[1], asked=ASKED))
     returns = pools.add_agent(pool, "Returns")
     serving.forget()
     item = item_of(app.post("/api/label/next/", {"agent": returns.number}))
@@ -258,8 +263,7 @@ def test_another_pools_queries_do_not_exist(app, pool, queries, ana):
 
 
 def test_the_page_and_the_api_see_one_queue(app, pool, queries, ana):
-    page = Client()
-    page.force_login(ana)
+    page = signed_in(ana)
     drawn = page.post(reverse("label_next", args=[pool.slug]), HTTP_ACCEPT="application/json").json()
     item = item_of(app.post("/api/label/next/", {}))
     assert item["query"] == drawn["query"]

@@ -80,6 +80,17 @@ def test_an_accepted_agent_has_the_proposals_name_and_its_queries_wait(
     assert (again.status_code, again.json()["error"]["code"]) == (409, "cannot_decide")
 
 
+def test_missing_queries_may_belong_to_an_agent_that_is_there(
+    app: Application, labeled: Pool, missing: AgentProposal
+) -> None:
+    before = labeled.agents.count()
+    assert app.post(f"/api/proposals/{missing.pk}/accept/", {"into": 99}).status_code == 409
+    assert app.post(f"/api/proposals/{missing.pk}/accept/", {"into": "1"}).status_code == 400
+    assert app.post(f"/api/proposals/{missing.pk}/accept/", {"into": 1}).json()["state"] == "accepted"
+    assert labeled.agents.count() == before
+    assert QueueItem.objects.filter(query__text__contains="visa").count() == 8
+
+
 def test_what_cannot_be_done_is_refused(app: Application, missing: AgentProposal, overlap: AgentProposal) -> None:
     taken = app.post(f"/api/proposals/{missing.pk}/accept/", {"name": "Billing"})
     assert (taken.status_code, taken.json()["error"]["field"]) == (400, "name")

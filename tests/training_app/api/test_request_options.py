@@ -179,6 +179,8 @@ def test_what_has_no_effect_is_in_the_warnings(app: Application) -> None:
     assert route(app, exclude=[7])["warnings"] == ["exclude: the pool has no agent 7."]
     told = route(app, only=["billing", "nobody", "0"])
     assert (told["agents"], told["warnings"]) == ([0], ["only: the pool has no agent nobody, 0."])
+    named = ["only: the pool has no agent Billing; agents are chosen by id or key: billing."]
+    assert route(app, only=["Billing"])["warnings"] == named
     batch = app.batch(ALL, exclude=[7], only=["nobody"]).json()
     assert sorted(batch["warnings"]) == ["exclude: the pool has no agent 7.", "only: the pool has no agent nobody."]
 

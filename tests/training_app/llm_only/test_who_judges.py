@@ -33,7 +33,7 @@ def checked(queries: list[Query]) -> None:
     """A file says of them what the LLM says."""
     for query in queries:
         said = query.labels.get(source="llm")
-        labels.record(query, source="import", required=said.required, asked=said.asked)
+        labels.record(labels.NewLabel(query.pk, source="import", required=said.required, asked=said.asked))
 
 
 def test_what_only_an_llm_labeled_is_split_like_any_labels(pool: Pool, suggested: Add) -> None:

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from tests.clients import signed_in
 from training_app.models import Promotion, RouterModel, Run
 from training_app.versions import registry
 
@@ -18,8 +19,7 @@ def test_the_admin_shows_history_and_changes_none(
     done: Run, browser: Client, model: str, django_user_model: type[User]
 ) -> None:
     registry.promote(RouterModel.objects.get(), actor=None)
-    root = Client()
-    root.force_login(django_user_model.objects.create_superuser("root"))
+    root = signed_in(django_user_model.objects.create_superuser("root"))
     assert root.get(reverse(f"admin:training_app_{model}_changelist")).status_code == 200
     assert root.get(reverse(f"admin:training_app_{model}_add")).status_code == 403
     if model != "decision":
@@ -30,8 +30,7 @@ def test_the_admin_shows_history_and_changes_none(
 
 
 def test_admin_actions_cancel_relaunch_and_promote(run: Run, make_model: Make, django_user_model: type[User]) -> None:
-    root = Client()
-    root.force_login(django_user_model.objects.create_superuser("root"))
+    root = signed_in(django_user_model.objects.create_superuser("root"))
 
     def act(model: str, action: str, *rows: int) -> str:
         path = reverse(f"admin:training_app_{model}_changelist")

@@ -4,16 +4,11 @@ The pool has one query and one decision, then PAGE_ROWS (1,000) more; 100000 tak
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,7 +16,8 @@ from agents_app.models import Pool
 from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests import orchestration
-from tests.page_cost import queries
+from tests.clients import signed_in
+from tests.page_cost import Cost, counted, queries
 from tests.training_app.answering.test_decisions import pending
 from training_app.answering import decisions
 from training_app.models import Decision, Outcome, RouterModel
@@ -36,8 +32,8 @@ BUDGETS = {
     "queries/": (20, 34_000, 7_500),
     "label/": (32, 14_000, 1_400),
     "label/mine/": (12, 2_000, 100),
-    "review/": (25, 26_000, 3_400),
-    "agreement/": (16, 87_000, 7_700),
+    "review/": (25, 26_000, 2_900),
+    "agreement/": (13, 37_000, 4_300),
     "drift/": (16, 13_000, 2_600),
     "models/": (24, 2_500, 100),
     "runs/": (8, 2_000, 100),
@@ -53,49 +49,6 @@ BUDGETS = {
 }
 ROWS = 1_000
 PAGE_ROWS = int(os.environ.get("PAGE_ROWS", str(ROWS)))
-#: Steps of SQLite's virtual machine between two counts.
-STEPS = 100
-
-
-@dataclass
-class Cost:
-    """What a page took."""
-
-    statements: int = 0
-    read: int = 0
-
-
-@contextmanager
-def counted() -> Iterator[Cost]:
-    """What is read within it: rows on PostgreSQL, steps of the virtual machine on SQLite."""
-    cost = Cost()
-    before = _rows_read() if connection.vendor == "postgresql" else 0
-
-    def step() -> int:
-        cost.read += STEPS
-        return 0
-
-    if connection.vendor == "sqlite":
-        connection.connection.set_progress_handler(step, STEPS)
-    try:
-        with CaptureQueriesContext(connection) as made:
-            yield cost
-    finally:
-        if connection.vendor == "sqlite":
-            connection.connection.set_progress_handler(None, 0)
-    cost.statements = len(made)
-    if connection.vendor == "postgresql":
-        cost.read = _rows_read() - before
-
-
-def _rows_read() -> int:
-    """Rows that this transaction has read so far, by scans of tables and by indexes."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid)) FROM pg_class "
-            "WHERE relkind IN ('r', 'i') AND relname !~ '^(pg_|django_)'"
-        )
-        return int(cursor.fetchone()[0] or 0)
 
 
 def grow(pool: Pool, model: RouterModel, people: list[User], first: int, rows: int) -> None:
@@ -139,8 +92,7 @@ def grow(pool: Pool, model: RouterModel, people: list[User], first: int, rows: i
 
 
 def test_pages_hold_to_their_budgets(fresh_process, pool, model, person) -> None:
-    browser = Client()
-    browser.force_login(User.objects.create_superuser("admin"))
+    browser = signed_in(User.objects.create_superuser("admin"))
 
     def cost_of(name: str) -> Cost:
         address = reverse("pool_home", args=[pool.slug]) + name

@@ -17,6 +17,7 @@ from agents_app.background_work import schedules, work
 from agents_app.models import BackgroundJob, Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
+from tests.clients import signed_in
 from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
 from training_app.models import Decision, RouterModel
@@ -180,8 +181,7 @@ def test_lists_leave_scorecards_in_the_database(
         Decision.objects.create(
             pool=pool, model=model, text="a", agents=[], scores={}, confidence=1, steps=1, stop_reason="none", microseconds=1,
         )  # fmt: skip
-    browser = Client()
-    browser.force_login(django_user_model.objects.create_superuser("root"))
+    browser = signed_in(django_user_model.objects.create_superuser("root"))
     browser.get(path)
     with CaptureQueriesContext(connection) as asked:
         answer = browser.get(path)

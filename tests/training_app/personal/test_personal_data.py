@@ -12,7 +12,6 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.test import Client
 
 from agents_app import audit, pools
 from agents_app.models import AuditEntry, Pool
@@ -24,6 +23,7 @@ from datasets_app.models import Dataset, Import, Label, Query, SnapshotContent
 from datasets_app.queries.adding import NewQuery, send
 from routerweb.erasing import Fate
 from tests import orchestration
+from tests.clients import signed_in
 from tests.training_app.served import Application
 from training_app.answering import decisions
 from training_app.engine.data.conversations import from_json
@@ -40,9 +40,9 @@ def ana(pool: Pool, model: RouterModel, app: Application) -> Terms:
     texts = [f"where is my parcel, says {MAIL.upper()}", *(f"billing for {other}" for other in OTHERS)]
     _dataset, places = send(pool, [NewQuery(text) for text in texts], actor=None)
     query = Query.objects.get(pk=places[0].pk)
-    first = labels.record(query, source="import", required=[1], asked=[0, 1, 2])
+    first = labels.record(labels.NewLabel(query.pk, source="import", required=[1], asked=[0, 1, 2]))
     elsewhere = Query.objects.get(pk=places[1].pk)
-    remark = labels.record(elsewhere, source="import", required=[0], asked=[0, 1, 2])
+    remark = labels.record(labels.NewLabel(elsewhere.pk, source="import", required=[0], asked=[0, 1, 2]))
     Label.objects.filter(pk=remark.pk).update(note=f"like that of {MAIL}")
     assert first.pk != remark.pk
     turn = from_json("and now?", [{"role": "user", "content": f"I am customer {NUMBER}"}])
@@ -184,8 +184,7 @@ def test_what_cannot_be_looked_for_is_said(terms: list[str]) -> None:
 
 
 def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str], User], monkeypatch: Any) -> None:
-    client = Client()
-    client.force_login(person("ops"))
+    client = signed_in(person("ops"))
     sent = {"terms": f"{MAIL}\n{NUMBER}"}
     page = client.post("/personal-data/", {**sent, "do": "find"}).content.decode()
     assert "says ANA.LUZ@MAIL.EXAMPLE" in page

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.models import Label
+from tests.clients import signed_in
 from tests.training_app.words import PERFECT, card, interval
 from training_app.models import Alarm, CheckedAnswer, Decision, Outcome, RouterModel
 from training_app.rollout import checks, promises
@@ -196,9 +197,7 @@ def test_without_anything_delivered_there_is_no_chart(active: RouterModel) -> No
 def checker(active: RouterModel, ops: User) -> Client:
     """A browser of somebody who labels."""
     ops.groups.add(Group.objects.get_or_create(name="labeler")[0])
-    client = Client()
-    client.force_login(ops)
-    return client
+    return signed_in(ops)
 
 
 def test_the_page_shows_the_query_and_not_what_was_answered(active: RouterModel, checker: Client) -> None:

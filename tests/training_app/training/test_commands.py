@@ -73,8 +73,11 @@ def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Po
     assert {agent.id: agent.key for agent in Router.load(folder).agents} == keys
     assert "support-2 is a candidate" in said("import_model", str(folder), "--pool", "support")
     listed = said("list_models", "--pool", "support").splitlines()
-    assert [line.split()[:2] for line in listed[1:]] == [["support-2", "candidate"], ["support-1", "active"]]
+    assert [line.split()[:2] for line in listed[1:3]] == [["support-2", "candidate"], ["support-1", "active"]]
     assert listed[1].split()[2:5] == listed[2].split()[2:5]
+    assert listed[1].endswith("import  Too close to tell."), (
+        "it is compared on the queries that both were cross-validated on"
+    )
 
     (folder / "config.json").write_text("{}")
     with pytest.raises(CommandError, match="checksum"):

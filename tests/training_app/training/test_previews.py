@@ -11,7 +11,9 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Gold, Query, Snapshot, SplitGroup, group_hash, text_hash
+from tests.clients import signed_in
 from tests.training_app.labeled import label
+from training_app.pages.home import home_views
 from training_app.training import near_duplicates as near
 from training_app.training import previews
 
@@ -100,6 +102,14 @@ def test_queries_without_a_split_are_told_instead(labeled: Pool) -> None:
     found = texts(previews.preview(labeled))
     assert "9 labeled queries have no split yet" in found
     assert "No labeled query in" not in found
+
+
+def test_what_a_run_mends_by_itself_asks_for_no_attention(labeled: Pool) -> None:
+    SplitGroup.objects.filter(split="val").update(split="")
+    assert [one.address for one in previews.preview(labeled).warnings if "no split yet" in one.text] == [""]
+    assert "no split yet" not in " | ".join(
+        text for text, _address in home_views.attention(labeled, has_model=True, last_runs=[])
+    )
 
 
 def test_before_the_first_run_that_none_has_a_split_is_no_warning(labeled: Pool) -> None:
@@ -252,7 +262,6 @@ def test_near_duplicates_are_a_part_or_a_page(labeled: Pool, browser: Client, pe
     assert "1 of 28 validation and test queries that were looked at says almost the same" in part
     assert "&lt;b&gt;parcel" in part
     assert "<html" in browser.get(path).content.decode()
-    labeler = Client()
-    labeler.force_login(person("labeler"))
+    labeler = signed_in(person("labeler"))
     assert labeler.get(path).status_code == 403
     assert browser.post(path).status_code == 405

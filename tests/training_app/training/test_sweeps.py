@@ -12,6 +12,7 @@ from django.urls import reverse
 from agents_app import pools
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
+from tests.clients import signed_in
 from tests.training_app.served import Application, application
 from tests.training_app.told import artifact
 from training_app.answering import serving
@@ -214,8 +215,7 @@ def form(**changes: str | None) -> dict[str, str]:
     [("run_sweeps", "get"), ("run_sweep_new", "post"), ("run_sweep", "get"), ("run_sweep_cancel", "post")],
 )
 def test_only_ops_open_them(sweep: Sweep, person: Callable[..., User], name: str, method: str) -> None:
-    client = Client()
-    client.force_login(person("reviewer"))
+    client = signed_in(person("reviewer"))
     path = address(name, *([sweep.pk] if name in ("run_sweep", "run_sweep_cancel") else []))
     assert getattr(client, method)(path).status_code == 403
     assert Run.objects.filter(status="queued").count() == 4

@@ -13,6 +13,7 @@ from django.urls import reverse
 from agents_app import keys, pools
 from agents_app.models import AuditEntry, Pool
 from tests.at_once import at_once
+from tests.clients import signed_in
 from tests.training_app.words import PERFECT, WEAK
 from training_app.models import Alarm, Canary, Promotion, PromotionRequest, RouterModel
 from training_app.rollout import trials
@@ -149,8 +150,7 @@ def test_the_page_shows_who_asked_and_approves(candidate: RouterModel, ops: User
     assert 'value="approve"' not in own
     browser.post(reverse("model_approval", args=("support", 2)), {"do": "approve"})
     assert active(candidate) == "support-1"
-    bens = Client()
-    bens.force_login(ben)
+    bens = signed_in(ben)
     shown = bens.get(address).content.decode()
     assert "ops-person asks to let support-2 answer instead of support-1" in shown
     assert "fewer crashes missed" in shown
@@ -255,8 +255,7 @@ def test_ops_turn_it_on_and_only_an_admin_off(pool: Pool, ops: User, ben: User, 
     assert pool.four_eyes
     assert browser.post(address, {"on": "0"}).status_code == 403
     assert "An admin can turn it off" in browser.get(reverse("settings_pool", args=("support",))).content.decode()
-    bens = Client()
-    bens.force_login(ben)
+    bens = signed_in(ben)
     bens.post(address, {"on": "0"})
     pool.refresh_from_db()
     assert not pool.four_eyes

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,10 +12,11 @@ from django.urls import reverse
 from agents_app import pools
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
+from tests.clients import signed_in
 from tests.training_app.words import PERFECT, WEAK, WordRouter, card
-from training_app.models import Run, RunEvent
+from training_app.models import RouterModel, Run, RunEvent
 from training_app.training import runs
-from training_app.versions import gate, scorecards
+from training_app.versions import gate, headlines, scorecards, verdict
 
 Trained = Callable[..., Run]
 
@@ -119,8 +121,7 @@ def test_what_is_no_run_of_the_pool_is_left_out(trained: Trained, browser: Clien
 
 
 def test_only_ops_compare(trained: Trained, person: Callable[..., User]) -> None:
-    client = Client()
-    client.force_login(person("reviewer"))
+    client = signed_in(person("reviewer"))
     assert compare(client, trained(WEAK), trained(WEAK)).status_code == 403
 
 
@@ -129,3 +130,39 @@ def test_the_list_has_a_box_for_each_run(trained: Trained, browser: Client) -> N
     page = browser.get(reverse("runs", args=["support"])).content.decode()
     assert f'type="checkbox" name="run" value="{run.pk}" aria-label="Compare run {run.pk}"' in page
     assert reverse("run_compare", args=["support"]) in page
+
+
+def cross_validated(wrong: int, *, first: int = 0, queries: int = 80) -> dict[str, Any]:
+    """A scorecard's part: of so many queries, from the `first` on, those below `wrong` got nothing, the others what they need."""
+    needed = {f"{number:016x}": [number % 2] for number in range(first, first + queries)}
+    answers = {key: [sets, [] if int(key, 16) < wrong else sets] for key, sets in needed.items()}
+    right = 1 - sum(not chosen for _sets, chosen in answers.values()) / queries
+    figures = {name: {"mean": right, "low": right - 0.05, "high": right + 0.05} for name in ("exact", "jaccard")}
+    return {"queries": queries, "folds": 5, "metrics": figures, "baselines": {}, "answers": answers}
+
+
+@pytest.mark.parametrize(
+    ("first", "wrong", "conclusion", "right"),
+    [(0, 0, "better", 100), (0, 24, "close", 70), (0, 23, "close", 71), (30, 0, "better", 100), (31, 0, None, None)],
+)
+def test_small_pools_compare_two_models_on_the_labels_that_both_were_cross_validated_on(
+    make_model: Callable[..., RouterModel], first: int, wrong: int, conclusion: str | None, right: int | None
+) -> None:
+    active = make_model({**card(), "cross_validated": cross_validated(24 if first == 0 else 60)})
+    gate.promote(active, actor=None, override="first")
+    model = make_model({**card(), "cross_validated": cross_validated(wrong, first=first)})
+    judged = verdict.of(model)
+    assert judged is not None
+    listed = verdict.for_list(headlines.with_headlines([model, active]))
+    if conclusion is None:
+        assert judged.beside is None
+        assert listed[0].verdict.beside is None
+        return
+    assert judged.beside is not None
+    assert (judged.beside.conclusion, verdict.of_100(judged.beside.ours)["n"]) == (conclusion, right)
+    assert judged.beside.queries == 80 - first
+    assert [each.verdict.beside for each in listed] == [judged.beside, None]
+    assert "on the labeled queries that both were checked on" in verdict.how_compared(listed, None)
+    (finding,) = (each for each in gate.judge(model).findings if each.check == "active")
+    assert finding.passed or conclusion != "better"
+    assert "few" not in finding.text

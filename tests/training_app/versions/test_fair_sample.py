@@ -25,7 +25,11 @@ def say(snapshot: Snapshot, person):
         )
         provenance = {"via": "queue", "evaluation": True} if drawn else {"via": "queue"}
         asked = list(pool.agents.values_list("number", flat=True))
-        labels.record(query, source="human", author=person, required=required, asked=asked, provenance=provenance)
+        labels.record(
+            labels.NewLabel(
+                query.pk, source="human", author=person, required=required, asked=asked, provenance=provenance
+            )
+        )
 
     return add
 

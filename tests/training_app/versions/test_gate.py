@@ -14,6 +14,7 @@ from django.urls import reverse
 from agents_app.models import AuditEntry
 from datasets_app.models import Snapshot
 from tests.at_once import at_once
+from tests.clients import signed_in
 from tests.training_app.told import artifact
 from tests.training_app.words import PERFECT, WEAK, card, interval
 from training_app.engine.judging.standard import standard_of
@@ -365,8 +366,7 @@ def test_the_command_refuses_and_takes_an_override(strong_active: RouterModel, w
 
 
 def test_the_admin_refuses_too(strong_active: RouterModel, word_model: Make, django_user_model: type[User]) -> None:
-    root = Client()
-    root.force_login(django_user_model.objects.create_superuser("root"))
+    root = signed_in(django_user_model.objects.create_superuser("root"))
     model = word_model(WEAK)
     path = reverse("admin:training_app_routermodel_changelist")
     answer = root.post(path, {"action": "make_active", "_selected_action": [model.pk]}, follow=True)

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import AuditEntry, Pool
+from tests.clients import signed_in
 from training_app.models import Artifact, Decision, RouterModel
 from training_app.versions import keeping, registry
 
@@ -154,6 +155,5 @@ def test_the_page_of_a_pruned_model_cannot_promote_it(old: list[RouterModel], br
 
 
 def test_only_ops_pin(old: list[RouterModel], person: Callable[..., User]) -> None:
-    client = Client()
-    client.force_login(person("reviewer"))
+    client = signed_in(person("reviewer"))
     assert client.post(reverse("model_pin", args=["support", 1]), {"on": "1"}).status_code == 403

@@ -6,12 +6,12 @@ from io import StringIO
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
+from tests.clients import signed_in
 from tests.training_app.labeled import label
 from tests.training_app.words import PERFECT, WEAK, WordRouter, card
 from training_app.models import Comparison, RouterModel, Standing
@@ -42,7 +42,7 @@ def labeled_later(pool: Pool, count: int, *, via: str = "import") -> None:
         text = f"a crash of another kind, {via} {number}"
         group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
         query = Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
-        labels.record(query, source="import", required=[2], asked=EVERY, provenance={"via": via})
+        labels.record(labels.NewLabel(query.pk, source="import", required=[2], asked=EVERY, provenance={"via": via}))
 
 
 def test_the_verdict_is_that_on_the_queries_of_all_models(pool: Pool) -> None:
@@ -108,8 +108,7 @@ def test_a_model_whose_artifact_cannot_be_read_is_left_out(pool: Pool) -> None:
 
 
 def page_of(ops: User, pool: Pool, sort: str = "") -> str:
-    browser = Client()
-    browser.force_login(ops)
+    browser = signed_in(ops)
     text = browser.get(reverse("models", args=[pool.slug]) + sort).content.decode()
     return " ".join(text.split())
 

@@ -53,7 +53,7 @@ def of(
     content: dict[str, Any], beside: verdict.Beside | None = None, monkeypatch: pytest.MonkeyPatch | None = None
 ) -> verdict.Verdict:
     if monkeypatch is not None:
-        monkeypatch.setattr(verdict, "_beside", lambda model, standing: beside)
+        monkeypatch.setattr(verdict, "_beside", lambda model, card, standing: beside)
     found = verdict.of(Stub(content))  # type: ignore[arg-type]
     assert found is not None
     return found
@@ -68,7 +68,7 @@ def lead(mean: float, low: float, high: float, queries: int = 212, now: float = 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "_beside", lambda model, standing: None)
+    monkeypatch.setattr(verdict, "_beside", lambda model, card, standing: None)
 
 
 class TestVerdict:

@@ -42,7 +42,7 @@ def test_keys(pool: Pool, ops: Any) -> None:
 
 def test_labels(labeled: Pool, ops: Any) -> None:
     query = Query.objects.first()
-    made = labels.record(query, source="human", author=ops, required=[0], asked=[0, 1, 2])
+    made = labels.record(labels.NewLabel(query.pk, source="human", author=ops, required=[0], asked=[0, 1, 2]))
     labels.withdraw(made, ops)
     assert actions(ops) == ["label.submitted", "label.withdrawn"]
 

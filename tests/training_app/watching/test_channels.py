@@ -11,7 +11,7 @@ from datasets_app.labels import queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.training_app.served import ScriptedRouter, promoted
 from training_app.engine.routing import router as engine
-from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Run
+from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Promotion, Run
 from training_app.training import runs
 from training_app.versions import registry
 from training_app.watching import alarms, deliveries, watch
@@ -108,10 +108,12 @@ def test_promotions_and_roll_backs_are_told(pool: Any, webhook: Any, monkeypatch
     monkeypatch.setattr(engine, "Router", ScriptedRouter)
     first, second = promoted(pool, (0, "Billing")), promoted(pool, (0, "Billing"))
     registry.rollback(pool, actor=None)
+    deliveries.promoted(Promotion(pool=pool, model=first, previous=first, kind="stopped"))
     told = [json.loads(one.body) for one in AlarmDelivery.objects.all()]
     assert {one["sentence"]: one["event"] for one in told} == {
         f"{first.name} was promoted.": "model.promoted",
         f"{second.name} was promoted in place of {first.name}.": "model.promoted",
         f"Rolled back to {first.name} from {second.name}.": "model.rolled_back",
+        f"{first.name} decides no more.": "model.rolled_back",
     }
     assert told[0]["page"].endswith("/p/support/models/")

@@ -10,7 +10,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from agents_app.background_work import work
 from agents_app.models import Agent, BackgroundJob, Pool
 from datasets_app.models import Query, QueueItem
 from training_app.engine.reading import sentences
@@ -98,6 +100,20 @@ def test_failed_queries_count_and_labeled_ones_do_not(labeled: Pool) -> None:
     assert AgentProposal.objects.get(kind=Kind.MISSING).size == 9
 
 
+def test_what_was_surely_routed_to_nobody_may_lack_an_agent(labeled: Pool) -> None:
+    for i in range(9):
+        decide(labeled, f"the garden {i}", [], 0.95)
+    proposals.look(labeled)
+    assert AgentProposal.objects.get(kind=Kind.MISSING).size == 9
+
+
+def test_agents_that_are_needed_together_are_not_confused(labeled: Pool) -> None:
+    for i in range(30):
+        decide(labeled, f"an invoice for parcel {i}", [0, 1], 0.9, **{"0": 0.95, "1": 0.9, "2": 0.01})
+    proposals.look(labeled)
+    assert not AgentProposal.objects.filter(kind=Kind.OVERLAP).exists()
+
+
 def test_an_accepted_agent_is_there_and_its_queries_wait_for_labels(traffic: Pool, ops: User) -> None:
     proposals.look(traffic)
     agent = proposals.accept(AgentProposal.objects.get(kind=Kind.MISSING), "Visas", "passports and visas", actor=ops)
@@ -144,11 +160,33 @@ def test_agents_merge_and_descriptions_change(traffic: Pool, ops: User) -> None:
     assert [agent.description for agent in traffic.agents.active().order_by("number")] == ["invoices", "crashes"]
 
 
+def test_missing_queries_may_belong_to_an_agent_that_is_there(traffic: Pool, browser: Client) -> None:
+    proposals.look(traffic)
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    address = reverse("proposals", args=["support"])
+    refused = browser.post(address, {"do": "belong", "proposal": missing.pk, "into": ""}, follow=True).text
+    assert "Choose the active agent" in refused
+    before = traffic.agents.count()
+    browser.post(address, {"do": "belong", "proposal": missing.pk, "into": "0"})
+    missing.refresh_from_db()
+    assert (missing.state, traffic.agents.count()) == (State.ACCEPTED, before)
+    assert QueueItem.objects.filter(query__text__contains="visa").count() == missing.size
+
+
+def test_what_looks_is_work_that_is_registered() -> None:
+    assert {proposals.LOOK, proposals.SCHEDULED_LOOK} <= work.every().keys()
+
+
 def test_the_page(traffic: Pool, browser: Client) -> None:
     address = reverse("proposals", args=["support"])
-    assert "No proposals" in browser.get(address).text
+    assert "No worker has looked at the traffic of this pool yet" in browser.get(address).text
     browser.post(address, {"do": "look"})
-    assert BackgroundJob.objects.get(work="proposals").arguments == {"pool": traffic.pk}
+    job = BackgroundJob.objects.get(work="proposals")
+    assert job.arguments == {"pool": traffic.pk}
+    BackgroundJob.objects.filter(pk=job.pk).update(status="done", finished_at=timezone.now())
+    looked = browser.get(address).text
+    assert "no group of queries was found" in looked
+    assert "Look again" in looked
     call_command("propose_agents", "--pool", "support")
     page = browser.get(address).text
     assert "Missing: " in page

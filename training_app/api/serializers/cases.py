@@ -60,13 +60,13 @@ class CheckedSerializer(serializers.Serializer[Checked]):
     reason = serializers.CharField(source="case.reason")
     owner = serializers.CharField(source="case.owner_name")
 
-    def get_agents(self, one: Checked) -> list[int]:
+    def get_agents(self, checked: Checked) -> list[int]:
         """As they are called today."""
-        return [agent.number for agent in one.required]
+        return [agent.number for agent in checked.required]
 
-    def get_answered(self, one: Checked) -> list[int]:
+    def get_answered(self, checked: Checked) -> list[int]:
         """By id."""
-        return [agent.number for agent in one.answered]
+        return [agent.number for agent in checked.answered]
 
 
 class CheckSerializer(serializers.Serializer[Any]):

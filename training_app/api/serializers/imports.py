@@ -25,7 +25,7 @@ class Meanings(serializers.Field[Any, Any, Any, Any]):
     def to_internal_value(self, data: Any) -> dict[str, str | None]:
         """The map. Raises Refused."""
         if not isinstance(data, dict) or not all(
-            name.strip() and isinstance(one, str | None) for name, one in data.items()
+            name.strip() and isinstance(agents, str | None) for name, agents in data.items()
         ):
             raise Refused(
                 400, "invalid", "map must be an object of texts: a label, and the agents that it means.", field="map"

@@ -45,6 +45,7 @@ class ModelSerializer(serializers.Serializer[RouterModel]):
 
     name = serializers.CharField()
     version = serializers.IntegerField()
+    kind = serializers.CharField(help_text="What it decides: set_router, orchestrator or backend_chooser.")
     state = serializers.ChoiceField(RouterModel.State.choices)
     run = serializers.IntegerField(
         source="run_id", allow_null=True, help_text="The run that made it, null for an import."
@@ -135,11 +136,15 @@ class RollBackRequest(OfPool):
 class PromotionSerializer(serializers.Serializer[Promotion]):
     """A change of the active model."""
 
-    model = serializers.CharField(source="model.name", help_text="The model that answers now.")
+    model = serializers.SerializerMethodField()
     previous = serializers.SerializerMethodField()
     kind = serializers.ChoiceField(Promotion.Kind.choices)
     reason = serializers.CharField()
     at = Moment()
+
+    def get_model(self, promotion: Promotion) -> str | None:
+        """The model that answers now; null where the kind has none any more."""
+        return None if promotion.kind == Promotion.Kind.STOPPED else promotion.model.name
 
     def get_previous(self, promotion: Promotion) -> str | None:
         """The model before."""

@@ -49,21 +49,21 @@ class ProposalSerializer(serializers.Serializer[AgentProposal]):
     examples = serializers.SerializerMethodField(help_text=f"Up to {EXAMPLES} of the queries, the most typical first.")
     created_at = Moment()
 
-    def get_share(self, one: AgentProposal) -> float:
+    def get_share(self, proposal: AgentProposal) -> float:
         """As a share."""
-        return float(one.figures.get("share", 0.0))
+        return float(proposal.figures.get("share", 0.0))
 
-    def get_went(self, one: AgentProposal) -> dict[str, int]:
+    def get_went(self, proposal: AgentProposal) -> dict[str, int]:
         """Counts by an agent's id."""
-        return dict(one.figures.get("went") or {})
+        return dict(proposal.figures.get("went") or {})
 
-    def get_words(self, one: AgentProposal) -> list[str]:
+    def get_words(self, proposal: AgentProposal) -> list[str]:
         """Only of a missing agent."""
-        return proposals.words(one) if one.kind == AgentProposal.Kind.MISSING else []
+        return proposals.words(proposal) if proposal.kind == AgentProposal.Kind.MISSING else []
 
-    def get_examples(self, one: AgentProposal) -> list[str]:
+    def get_examples(self, proposal: AgentProposal) -> list[str]:
         """As far as their decisions are still kept."""
-        return [str(text) for text in proposals.example_queries(one, EXAMPLES)]
+        return [str(text) for text in proposals.example_queries(proposal, EXAMPLES)]
 
 
 class ProposalsSerializer(serializers.Serializer[Any]):
@@ -81,10 +81,14 @@ class LookSerializer(serializers.Serializer[Any]):
 
 
 class AcceptProposal(Body):
-    """The agent that is added."""
+    """The agent that is added, or the one whose queries these are."""
 
     name = Text(NAME, required=False, default="", help_text="Its name; the proposal's where none is given.")
     description = Text(DESCRIPTION, required=False, default="", help_text="What it does.")
+    into = Whole(
+        0, 2**31 - 1, "be the id of an active agent", required=False, allow_null=True, default=None,
+        help_text="The id of an active agent whose queries these are: then none is added.",
+    )  # fmt: skip
 
 
 class MergeProposal(Body):

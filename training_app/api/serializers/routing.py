@@ -12,10 +12,25 @@ from training_app.api.serializers.base import MessageSerializer, OfPool
 from training_app.engine.routing.options import BadOption, NoAgents, Option
 
 
+@extend_schema_field({"type": "array", "items": {"oneOf": [{"type": "integer"}, {"type": "string"}]}})
+class AgentsOrKeys(serializers.ListField):
+    """Agents by id or key, which the view reads."""
+
+
+class SentMessageSerializer(MessageSerializer):
+    """One message of a conversation that is to be routed."""
+
+    agents = AgentsOrKeys(
+        required=False,
+        help_text="The agents that answered with this message, by id or key, where the application knows them; keys of agents that "
+        "the pool does not have are ignored.",
+    )
+
+
 def a_conversation() -> Any:
-    """The field of a conversation."""
+    """The field of a conversation that is to be routed."""
     return serializers.ListField(
-        child=MessageSerializer(),
+        child=SentMessageSerializer(),
         required=False,
         help_text="Instead of query: a conversation, whose last message, the user's, is routed in it. At most "
         "MAX_CONVERSATION_CHARACTERS (60,000) together; of more than MAX_MESSAGES (40) the oldest are left out.",
@@ -78,7 +93,7 @@ class RouteRequest(WithOptions):
             {
                 "type": "object",
                 "properties": {
-                    "messages": {"type": "array", "items": {"$ref": "#/components/schemas/Message"}},
+                    "messages": {"type": "array", "items": {"$ref": "#/components/schemas/SentMessage"}},
                 },
                 "required": ["messages"],
             },

@@ -94,8 +94,8 @@ class RunSerializer(serializers.Serializer[Run]):
 
     def get_model(self, run: Run) -> str | None:
         """The model's name, once it is there."""
-        made = getattr(run, "model", None) if run.status == Run.Status.DONE else None
-        return made.name if made else None
+        model = getattr(run, "model", None) if run.status == Run.Status.DONE else None
+        return model.name if model else None
 
     def get_page(self, run: Run) -> str:
         """An address of this site."""

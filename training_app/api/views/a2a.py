@@ -24,7 +24,7 @@ class CardView(ApiView):
     def get(self, request: Request, slug: str | None = None) -> Response:
         """The card, in the words of both versions."""
         pool, served = self.pool(slug), self.access.pool(slug)
-        agents = [(one.name, one.description) for one in served.roster if one.state == "active"]
+        agents = [(agent.name, agent.description) for agent in served.roster if agent.state == "active"]
         address = request.build_absolute_uri(f"/a2a/{pool.slug}")
         return Response(a2a.card(pool.name, pool.description, agents, address))
 

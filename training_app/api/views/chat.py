@@ -5,7 +5,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpResponse
@@ -57,7 +57,7 @@ class ChatView(ApiView):
         stream = body.get("stream") or False
         if not isinstance(stream, bool):
             raise Refused(400, "invalid", "stream must be true or false.", field="stream")
-        if answered := next((one for one in hooks.chat_answered(self, body) if one is not None), None):
+        if answered := next((answer for answer in hooks.chat_answered(self, body) if answer is not None), None):
             return answered
         self.asks = route_requests.route_call(
             {"messages": conversation(body), "pool": self.pool_named(body)}, self.access
@@ -79,11 +79,9 @@ class ChatView(ApiView):
         model = body.get("model")
         if isinstance(model, str) and model.startswith(PREFIX):
             return model.removeprefix(PREFIX)
-        choices = ", ".join(PREFIX + slug for slug in self.access.caller.pools) or "no pool"
         # In the message, which is all that OpenAI's clients show.
-        raise Refused(
-            404, "not_found", f"model must be router/ and a pool's slug; this key opens {choices}.", field="model"
-        )
+        choices = ", ".join(model_names(self.access.caller.pools)) or "no pool"
+        raise Refused(404, "not_found", f"There is no such model; this key opens {choices}.", field="model")
 
 
 class ModelListView(ApiView):
@@ -97,13 +95,14 @@ class ModelListView(ApiView):
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """What may stand in `model` of a chat completion with this key."""
-        data = [
-            {"id": PREFIX + slug, "object": "model", "created": 0, "owned_by": "routerweb"}
-            for slug in self.access.caller.pools
-        ]
-        more = [name for names in hooks.chat_models(self.access.caller.pools) for name in names]
-        data += [{"id": name, "object": "model", "created": 0, "owned_by": "routerweb"} for name in more]
+        names = model_names(self.access.caller.pools)
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "routerweb"} for name in names]
         return Response({"object": "list", "data": data})
+
+
+def model_names(pools: Sequence[str]) -> list[str]:
+    """What may stand in `model`, for a key of these pools."""
+    return [PREFIX + slug for slug in pools] + [name for names in hooks.chat_models(pools) for name in names]
 
 
 def conversation(body: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -69,7 +69,7 @@ class DdqnBatchView(_Routing):
     def post(self, request: Request) -> Response:
         """The same for many at once: an answer for each, in the order of the queries."""
         answered = route_requests.answer_many(self.checked_call(route_requests.batch_call), self.access)
-        return Response([_as_there(one) for one in answered["results"]])
+        return Response([_as_there(result) for result in answered["results"]])
 
 
 class DdqnAgentsView(ApiView):
@@ -85,7 +85,9 @@ class DdqnAgentsView(ApiView):
         """Id, name and description of each active agent."""
         roster = pool_of(self.access).roster
         shown = [
-            {"id": one.id, "name": one.name, "description": one.description} for one in roster if one.state == "active"
+            {"id": agent.id, "name": agent.name, "description": agent.description}
+            for agent in roster
+            if agent.state == "active"
         ]
         return Response({"agents": shown})
 

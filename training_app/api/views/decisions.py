@@ -12,11 +12,13 @@ from rest_framework.response import Response
 from agents_app.models import Pool
 from routerweb.pages.downloads import download
 from training_app.answering import explanations, nearest, replays, serving
-from training_app.api import examples
+from training_app.api import examples, paging
 from training_app.api.errors import Refused
 from training_app.api.schema import operation
 from training_app.api.serializers import decisions as shapes
 from training_app.api.views.runs import ListView, OpsView
+from training_app.decision_archive import reading
+from training_app.decision_archive.storage import ArchiveError
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome
 from training_app.rollout import decision_exports
@@ -40,29 +42,66 @@ class DecisionsView(ListView):
     @operation(
         "decisions", "The pool's decisions, newest first", of=OF, query_string=shapes.DecisionsParameters,
         answers={200: (shapes.DecisionsSerializer, "The decisions", {"pool": "support", "decisions": [examples.KEPT]})},
+        errors=("archive_away",),
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """Decisions of a pool that are kept, each with the outcome that was reported of it. An answer is among them a second after it
-        was given. At most a hundred at a time, fewer where those that fit are rare; the header Link leads on."""
+        """Decisions of a pool that are kept, each with the outcome that was reported of it: those of the database, then those of the
+        archive. An answer is among them a second after it was given. At most a hundred at a time, fewer, or none, where those that fit
+        are rare or the archive begins; the header Link leads on. A decision that goes to the archive meanwhile may come twice."""
         self.chosen = self.query_string(shapes.DecisionsParameters)
         pool = self.pool(self.chosen["pool"])
-        rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
-        decisions = self.part(self._those(rows, pool))
+        search = self._search(pool)
+        place = paging.archived_place(self.chosen["cursor"])
+        if place is not None:
+            decisions, outcomes = self._archived(request, pool, search, place)
+        else:
+            rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
+            decisions = self.part(self._those(rows, search))
+            outcomes = _outcomes(decisions)
+            if not self.paginator.headers() and reading.has_some(pool, search):  # type: ignore[union-attr]
+                self.paginator.lead_to_archive(request, "")  # type: ignore[union-attr]
         answer = {"pool": pool.slug, "decisions": decisions}
-        return self.listed(shapes.DecisionsSerializer(answer, context=_outcomes(decisions)).data)
+        return self.listed(shapes.DecisionsSerializer(answer, context={"outcomes": outcomes}).data)
 
-    def _those(self, rows: Any, pool: Pool) -> Any:
-        values = self.chosen
-        if values["model"] == Decision.DESCRIPTIONS:
-            rows = rows.filter(model=None)
-        elif values["model"]:
+    def _search(self, pool: Pool) -> reading.Search:
+        """What was asked for. Raises Refused."""
+        values, model = self.chosen, None
+        descriptions = values["model"] == Decision.DESCRIPTIONS
+        if values["model"] and not descriptions:
             try:
-                rows = rows.filter(model=registry.chosen(pool, values["model"]))
+                model = registry.chosen(pool, values["model"]).pk
             except registry.RegistryError as error:
                 raise Refused(400, "invalid", f"model: {error}", field="model") from None
-        if values["since"] is not None:
-            rows = rows.filter(at__gte=values["since"])
-        return rows if values["until"] is None else rows.filter(at__lt=values["until"])
+        return reading.Search(
+            agent=values["agent"], model=model, descriptions=descriptions, reason=values["stop_reason"], since=values["since"],
+            until=values["until"],
+        )  # fmt: skip
+
+    def _archived(
+        self, request: Request, pool: Pool, search: reading.Search, place: str
+    ) -> tuple[list[Decision], dict[UUID, Outcome]]:
+        """A part of the archive, and what was reported of its decisions. Raises Refused."""
+        if not reading.has_some(pool, search):
+            return [], {}
+        try:
+            part = reading.part(pool, search, place, self.chosen["limit"])
+        except ArchiveError as error:
+            raise Refused(
+                503, "archive_away", str(error), hint="Try again later; decisions before this part were not affected."
+            ) from None
+        if part.next:
+            self.paginator.lead_to_archive(request, part.next)  # type: ignore[union-attr]
+        rows = reading.not_stored(part.rows)
+        return [row.decision for row in rows], {row.decision.pk: row.outcome for row in rows if row.outcome is not None}
+
+    def _those(self, rows: Any, search: reading.Search) -> Any:
+        if search.descriptions:
+            rows = rows.filter(model=None)
+        elif search.model is not None:
+            rows = rows.filter(model=search.model)
+        if search.since is not None:
+            rows = rows.filter(at__gte=search.since)
+        return rows if search.until is None else rows.filter(at__lt=search.until)
 
     def _fitting(self, rows: Any) -> Any:
         agent, reason = self.chosen["agent"], self.chosen["stop_reason"]
@@ -80,12 +119,14 @@ class ExportView(OpsView):
         answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")}, errors=("cannot_export",),
     )  # fmt: skip
     def get(self, request: Request) -> HttpResponseBase:
-        """Every decision of the pool and that time, with its outcome, as `manage.py export_decisions` writes them."""
+        """Every decision of the pool and that time, archived ones too, with its outcome, as `manage.py export_decisions` writes
+        them."""
         values = self.query_string(shapes.ExportParameters)
         pool, kind = self.pool(values["pool"]), values["format"]
         chosen = decision_exports.kept(pool, values["since"], values["until"])
+        archived = reading.Search(since=values["since"], until=values["until"])
         try:
-            pieces = decision_exports.download(pool, kind, chosen, words=not values["without_text"])
+            pieces = decision_exports.download(pool, kind, chosen, words=not values["without_text"], archived=archived)
         except decision_exports.ExportError as error:
             raise Refused(409, "cannot_export", str(error)) from None
         return download(pieces, FILE, decision_exports.file_name(pool, kind))
@@ -94,12 +135,18 @@ class ExportView(OpsView):
 class OfDecision(OpsView):
     """One decision."""
 
+    outcome: Outcome | None
+
     def decision(self, decision_id: UUID) -> Decision:
-        """The decision of that id. Raises Refused."""
-        return self.one_of(
-            Decision.objects.select_related("pool", "model__pool"), decision_id, "decision",
-            hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
-        )  # fmt: skip
+        """The decision of that id, stored or archived; `outcome` is what was reported of it. Raises Refused."""
+        kept = reading.wherever(decision_id, Pool.objects.filter(slug__in=self.access.caller.pools))
+        if kept is None:
+            raise Refused(
+                404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
+                hint="It is there a second after the answer, for DECISION_DAYS days and then archived, if DECISION_SHARE kept it.",
+            )  # fmt: skip
+        self.outcome = kept.outcome
+        return kept.decision
 
 
 class DecisionView(OfDecision):
@@ -111,9 +158,10 @@ class DecisionView(OfDecision):
         errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request, decision_id: UUID) -> Response:
-        """The decision as it was kept, with the outcome that was reported of it."""
+        """The decision as it was kept, in the database or in the archive, with the outcome that was reported of it."""
         decision = self.decision(decision_id)
-        return Response(shapes.DecisionSerializer(decision, context=_outcomes([decision])).data)
+        outcomes = {decision.pk: self.outcome} if self.outcome is not None else {}
+        return Response(shapes.DecisionSerializer(decision, context={"outcomes": outcomes}).data)
 
 
 class ReplayView(OfDecision):
@@ -126,26 +174,26 @@ class ReplayView(OfDecision):
     )  # fmt: skip
     def get(self, request: Request, decision_id: UUID) -> Response:
         """The decision as it was kept, what the same model version answers now, and why. It is there a second after the answer, for
-        DECISION_DAYS days, where DECISION_SHARE kept it."""
-        kept = self.decision(decision_id)
-        if not kept.text:
+        DECISION_DAYS days and then in the archive, where DECISION_SHARE kept it."""
+        decision = self.decision(decision_id)
+        if not decision.text:
             raise Refused(409, "cannot_replay", "The text of this decision was erased.")
-        loaded = serving.current(kept.pool.slug)
+        loaded = serving.current(decision.pool.slug)
         cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
         try:
-            replay = replays.replay(kept, replays.router_of(kept), cold)
+            replay = replays.replay(decision, replays.router_of(decision), cold)
         except (registry.RegistryError, ArtifactError) as error:
             raise Refused(409, "cannot_replay", str(error)) from None
         answer = {
-            "decision": kept,
+            "decision": decision,
             "replay": replay,
             "explanation": explanations.as_json(replay.explanation, loaded.names if loaded is not None else {}),
-            "nearest": nearest.to(kept.pool, kept.text),
+            "nearest": nearest.to(decision.pool, decision.text),
         }
         return Response(shapes.ReplaySerializer(answer).data)
 
 
-def _outcomes(decisions: list[Decision]) -> dict[str, Any]:
-    """What was reported of them, for their serializer."""
+def _outcomes(decisions: list[Decision]) -> dict[UUID, Outcome]:
+    """What was reported of them."""
     outcomes = Outcome.objects.filter(decision_id__in=[decision.pk for decision in decisions])
-    return {"outcomes": {outcome.decision_id: outcome for outcome in outcomes}}
+    return {outcome.decision_id: outcome for outcome in outcomes}

@@ -101,8 +101,8 @@ def _examined(pool: Pool, body: dict[str, Any], answers: dict[str, list[int] | N
 
 
 def _not_understood(checked: checking.Check) -> Refused:
-    strange = [dict(one) for one in shapes.StrangeSerializer(checked.strange, many=True).data]
-    named = ", ".join(f"“{one['value']}”" for one in strange[:NAMED])
+    strange = [dict(value) for value in shapes.StrangeSerializer(checked.strange, many=True).data]
+    named = ", ".join(f"“{value['value']}”" for value in strange[:NAMED])
     return Refused(
         409, "not_understood", f"{checked.kept} of {checked.labels} labels are understood; no agent is called {named}.",
         hint="Say in map what they mean, or leave_out.", findings=strange,

@@ -158,13 +158,13 @@ class Draft(LabelingView):
         # Without a writer of its own every call is a stranger to the last, and the version alone decides.
         writer = body["writer"] or f"key {uuid.uuid4().hex}"
         try:
-            kept = labeling.save_draft(
+            draft = labeling.save_draft(
                 lease, choice, base=base, version=body["version"] or 0, writer=writer, step=body["step"] or 0
             )
         except labeling.Stale as stale:
             raise _stale(stale, choice, base) from None
         queue.heartbeat(lease.item.pool, lease.person, [lease.item.query_id])
-        return Response(shapes.DraftSerializer({"query": lease.item.query_id, "version": kept.version}).data)
+        return Response(shapes.DraftSerializer({"query": lease.item.query_id, "version": draft.version}).data)
 
 
 class Submit(LabelingView):
@@ -203,14 +203,14 @@ class Submit(LabelingView):
             raise Refused(400, "invalid", str(error), field="agents") from None
         except labeling.Stale as stale:
             raise _stale(stale, choice, base) from None
-        made = {
+        submitted = {
             "query": lease.item.query_id,
             "new": new,
             "undone": sent.undone_at is not None,
             "label": sent.label,
             **labeling_page.counts(lease.item.pool, lease.person, lease.item.agent),
         }
-        return Response(shapes.SubmittedSerializer(made).data, status=201 if new else 200)
+        return Response(shapes.SubmittedSerializer(submitted).data, status=201 if new else 200)
 
 
 class Skip(LabelingView):

@@ -87,8 +87,8 @@ class _Lowered(dict[str, str]):
 def _check_origin(request: Request) -> None:
     """Raises Refused for a page of another site that CORS_ORIGINS does not name, as the protocol demands."""
     origin = request.headers.get("Origin")
-    own = f"{request.scheme}://{request.get_host()}"
-    if origin is not None and origin != own and not {origin, "*"} & set(settings.CORS_ORIGINS):
+    site_origin = f"{request.scheme}://{request.get_host()}"
+    if origin is not None and origin != site_origin and not {origin, "*"} & set(settings.CORS_ORIGINS):
         raise Refused(
             403,
             "origin_refused",

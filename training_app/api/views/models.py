@@ -115,14 +115,14 @@ class ApproveView(ModelView):
         """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
         body = self.body(shapes.NoteRequest)
         try:
-            made = trials.approve(self.waiting(name), actor=self.by(), note=body["note"])
+            approved = trials.approve(self.waiting(name), actor=self.by(), note=body["note"])
         except gate.GateRefused as refused:
             raise _refused(refused, "ask for it again") from None
         except registry.RegistryError as error:
             raise Refused(409, "cannot_promote", str(error)) from None
-        if isinstance(made, Canary):
-            return Response(shapes.CanarySerializer(made).data, status=201)
-        return Response(shapes.PromotionSerializer(made).data)
+        if isinstance(approved, Canary):
+            return Response(shapes.CanarySerializer(approved).data, status=201)
+        return Response(shapes.PromotionSerializer(approved).data)
 
 
 class DeclineView(ModelView):

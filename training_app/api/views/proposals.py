@@ -41,7 +41,7 @@ class ProposalsView(ListView):
     def post(self, request: Request) -> Response:
         """Look at the traffic of four weeks. A worker does it, which takes a minute or two; it replaces the open proposals."""
         pool = self.pool(self.body(OfPool)["pool"])
-        job = work.submit("proposals", pool=pool.pk)
+        job = work.submit(proposals.LOOK, pool=pool.pk)
         return Response(shapes.LookSerializer({"pool": pool.slug, "pk": job.pk}).data, status=202)
 
 
@@ -52,10 +52,10 @@ class OfProposal(OpsView):
         """The proposal of that id. Raises Refused."""
         return self.one_of(AgentProposal.objects.select_related("pool"), proposal_id, "proposal")
 
-    def decided(self, one: AgentProposal) -> Response:
+    def decided(self, proposal: AgentProposal) -> Response:
         """The proposal as it is stored."""
-        one.refresh_from_db()
-        return Response(shapes.ProposalSerializer(one).data)
+        proposal.refresh_from_db()
+        return Response(shapes.ProposalSerializer(proposal).data)
 
 
 class AcceptProposalView(OfProposal):
@@ -68,16 +68,18 @@ class AcceptProposalView(OfProposal):
     )  # fmt: skip
     @once
     def post(self, request: Request, proposal_id: int) -> Response:
-        """Add the missing agent, and send its queries to be labeled."""
-        one = self.proposal(proposal_id)
+        """Add the missing agent, or take an active one for it, and send its queries to be labeled."""
+        proposal = self.proposal(proposal_id)
         body = self.body(shapes.AcceptProposal)
         try:
-            proposals.accept(one, body["name"] or one.name, body["description"], actor=self.access.actor)
+            proposals.accept(
+                proposal, body["name"] or proposal.name, body["description"], into=body["into"], actor=self.access.actor
+            )
         except PoolError as error:
             raise Refused(400, "invalid", f"name: {error}", field="name") from None
         except proposals.ProposalError as error:
             raise Refused(409, "cannot_decide", str(error)) from None
-        return self.decided(one)
+        return self.decided(proposal)
 
 
 class DeclineProposalView(OfProposal):
@@ -91,12 +93,12 @@ class DeclineProposalView(OfProposal):
     @once
     def post(self, request: Request, proposal_id: int) -> Response:
         """Close it: it does not come back for the same queries. No body is needed."""
-        one = self.proposal(proposal_id)
+        proposal = self.proposal(proposal_id)
         try:
-            proposals.decline(one, actor=self.access.actor)
+            proposals.decline(proposal, actor=self.access.actor)
         except proposals.ProposalError as error:
             raise Refused(409, "cannot_decide", str(error)) from None
-        return self.decided(one)
+        return self.decided(proposal)
 
 
 class MergeProposalView(OfProposal):
@@ -111,12 +113,12 @@ class MergeProposalView(OfProposal):
     @once
     def post(self, request: Request, proposal_id: int) -> Response:
         """Merge the two agents of the proposal; labels of both count for the one that stays."""
-        one = self.proposal(proposal_id)
+        proposal = self.proposal(proposal_id)
         into = self.body(shapes.MergeProposal)["into"]
-        if one.agents and into not in one.agents:
+        if proposal.agents and into not in proposal.agents:
             raise Refused(400, "invalid", "into must be the id of one of the two agents.", field="into")
         try:
-            proposals.merge(one, into, actor=self.access.actor)
+            proposals.merge(proposal, into, actor=self.access.actor)
         except (proposals.ProposalError, PoolError) as error:
             raise Refused(409, "cannot_decide", str(error)) from None
-        return self.decided(one)
+        return self.decided(proposal)

@@ -43,11 +43,11 @@ class ReceiversView(ListView):
         body = self.body(shapes.AddReceiver)
         pool = self.pool(body["pool"])
         try:
-            made = deliveries.add_receiver(pool, body["kind"], body["address"], self.access.actor)
+            receiver = deliveries.add_receiver(pool, body["kind"], body["address"], self.access.actor)
         except deliveries.ReceiverRefused as error:
             raise Refused(400, "invalid", f"address: {error}", field="address") from None
-        secret = deliveries.secret_of(made) if made.kind in AlarmReceiver.SIGNED else ""
-        return Response(shapes.ReceiverSerializer(made).data | {"secret": secret}, status=201)
+        secret = deliveries.secret_of(receiver) if receiver.kind in AlarmReceiver.SIGNED else ""
+        return Response(shapes.ReceiverSerializer(receiver).data | {"secret": secret}, status=201)
 
 
 class RemoveReceiverView(OpsView):

@@ -152,23 +152,23 @@ class HealthView(PublicView):
         """How this process is, for a balancer or a supervisor, which need no key. With a key of the scope `ops`: the rest
         too, with the models of the pools that it opens."""
         opened = _pools_of_ops(request)
-        seen = health.of_this_process(opened or ())
-        answer: dict[str, Any] = {"status": seen.status}
+        report = health.of_this_process(opened or ())
+        answer: dict[str, Any] = {"status": report.status}
         if opened is not None:
             answer |= {
-                "database": seen.database,
-                "stamp_age_seconds": seen.stamp_age,
-                "models": seen.models,
-                "problems": seen.problems,
-                "decisions": {"waiting": seen.waiting, "dropped": seen.dropped},
+                "database": report.database,
+                "stamp_age_seconds": report.stamp_age,
+                "models": report.models,
+                "problems": report.problems,
+                "decisions": {"waiting": report.waiting, "dropped": report.dropped},
                 "process": {
-                    "name": seen.name,
-                    "memory_bytes": seen.memory,
-                    "threads": seen.threads,
-                    "running_seconds": seen.running,
+                    "name": report.name,
+                    "memory_bytes": report.memory,
+                    "threads": report.threads,
+                    "running_seconds": report.running,
                 },
             }
-        return Response(answer, status=503 if seen.status == "unavailable" else 200)
+        return Response(answer, status=503 if report.status == "unavailable" else 200)
 
 
 def _pools_of_ops(request: Request) -> tuple[str, ...] | None:

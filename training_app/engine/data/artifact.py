@@ -29,6 +29,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from training_app.engine.data.examples import Agent
+
 FORMAT = 1
 FILES = ("config.json", "vocabulary.json", "weights.safetensors", "metrics.json")
 MANIFEST = "manifest.json"
@@ -47,6 +49,26 @@ class Artifact:
     vocabulary: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
     metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents that it knows. Raises KeyError, TypeError or ValueError where `config` has none that can be read."""
+        return tuple(
+            Agent(
+                int(entry["id"]),
+                str(entry["name"]),
+                str(entry.get("description", "")),
+                code=str(entry.get("code", "")),
+                cost=float(entry.get("cost", 0.0)),
+                key=str(entry.get("key", "")),
+            )
+            for entry in self.config["agents"]
+        )
+
+    def under(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of one part, without its name before theirs."""
+        start = f"{name}."
+        return {key.removeprefix(start): array for key, array in self.tensors.items() if key.startswith(start)}
 
     def to_bytes(self) -> bytes:
         """One zip; the same parts give the same bytes."""
@@ -250,19 +272,19 @@ def write(data: bytes, path: str | Path) -> None:
         stray = sorted({entry.name for entry in path.iterdir()} - set(files))
         if stray:
             raise ArtifactError(f"{path} holds {stray[0]!r}, which is not part of an artifact: name another directory")
-    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-    old = made.with_name(made.name + ".old")
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    old = temporary.with_name(temporary.name + ".old")
     try:
         for name, content in files.items():
-            (made / name).write_bytes(content)
-        made.chmod(0o755)
+            (temporary / name).write_bytes(content)
+        temporary.chmod(0o755)
         if path.exists():
             path.rename(old)
-        made.rename(path)
+        temporary.rename(path)
     except BaseException:
         if old.exists() and not path.exists():
             old.rename(path)
-        _remove(made)
+        _remove(temporary)
         raise
     _remove(old)
 

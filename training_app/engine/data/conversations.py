@@ -47,10 +47,10 @@ class Turn(str):
 
     def __new__(cls, text: str, before: Iterable[Message], left_out: int = 0, opening: str = "") -> Turn:
         """A turn with something before it; `text_of` makes a plain text of one without."""
-        made = super().__new__(cls, text)
-        made.before, made.left_out, made.opening = tuple(before), left_out, opening
-        made._hash = hash((str(text), made.before))
-        return made
+        turn = super().__new__(cls, text)
+        turn.before, turn.left_out, turn.opening = tuple(before), left_out, opening
+        turn._hash = hash((str(text), turn.before))
+        return turn
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Turn):
@@ -147,8 +147,9 @@ def checked(
 ) -> str:
     """The query in a JSON value: a list of {"role", "content"}, the last of them the user's. Raises BadConversation.
 
-    `find_agent(value, path)` gives the id of an agent that an answer names; without it only ids are taken. Of an answer that names
-    none, `named(name)` gives the id of the agent that its "name" says, None for no agent. Other keys of a message are not looked at.
+    `find_agent(value, path)` gives the id of an agent that an answer names; without it ids are taken, and what `named(name)` finds:
+    the id of an agent, None for somebody else. It is also asked for the "name" of an answer without agents. Other keys of a message
+    are not looked at.
     Messages beyond the bound are left out, the oldest first, before the rest is measured.
     """
     if not isinstance(value, list):
@@ -209,14 +210,20 @@ def _message(
     fault = storable.text_fault(content)
     if fault:
         raise BadConversation(f"{path}.content", fault)
-    ids = _agents(agents, f"{path}.agents", str(role), find_agent)
+    ids = _agents(agents, f"{path}.agents", str(role), find_agent, named)
     if not ids and named is not None and role not in (USER, "system") and isinstance(name := value.get("name"), str):
-        one = named(name)
-        ids = () if one is None else (one,)
+        agent = named(name)
+        ids = () if agent is None else (agent,)
     return Message(str(role), content, ids)
 
 
-def _agents(value: object, path: str, role: str, find_agent: Callable[[object, str], int] | None) -> tuple[int, ...]:
+def _agents(
+    value: object,
+    path: str,
+    role: str,
+    find_agent: Callable[[object, str], int] | None,
+    named: Callable[[str], int | None] | None,
+) -> tuple[int, ...]:
     if value is None or value == []:
         return ()
     if role == USER or role == "system":
@@ -224,13 +231,16 @@ def _agents(value: object, path: str, role: str, find_agent: Callable[[object, s
     if not isinstance(value, list) or len(value) > MAX_MESSAGE_AGENTS:
         raise BadConversation(path, f"must be a list of at most {MAX_MESSAGE_AGENTS} agents")
     ids = []
-    for place, one in enumerate(value):
+    for place, entry in enumerate(value):
         if find_agent is not None:
-            ids.append(find_agent(one, f"{path}[{place}]"))
-        elif type(one) is int and 0 <= one < 1 << 31:
-            ids.append(one)
+            ids.append(find_agent(entry, f"{path}[{place}]"))
+        elif type(entry) is int and 0 <= entry < 1 << 31:
+            ids.append(entry)
+        elif named is not None and isinstance(entry, str):
+            ids += [] if (agent := named(entry)) is None else [agent]
         else:
-            raise BadConversation(f"{path}[{place}]", "must be the id of an agent")
+            either = "the id" if named is None else "the id, the key or the name"
+            raise BadConversation(f"{path}[{place}]", f"must be {either} of an agent")
     return tuple(sorted(set(ids)))
 
 

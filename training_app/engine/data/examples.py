@@ -165,21 +165,21 @@ def _keys(text: str) -> tuple[str, str]:
     if normal.isascii():
         stripped = normal.translate(_NOT_SEEN_IN_ASCII)
         return normal, stripped or normal
-    seen = [(c, unicodedata.category(c)) for c in normal if c not in UNSEEN]
-    stripped = "".join(c for c, kind in seen if kind[0] not in "PSZC")
-    return normal, stripped or "".join(c for c, kind in seen if kind != "Cf") or normal
+    characters = [(c, unicodedata.category(c)) for c in normal if c not in UNSEEN]
+    stripped = "".join(c for c, kind in characters if kind[0] not in "PSZC")
+    return normal, stripped or "".join(c for c, kind in characters if kind != "Cf") or normal
 
 
 #: A message as short as "yes" is said in many conversations: alone it makes none of them the same.
 TELLING = 16
 
 
-def of_one_conversation(one: str, other: str) -> bool:
+def of_one_conversation(first: str, second: str) -> bool:
     """Whether two queries, of which at least one is a turn, are turns of one conversation as far as their messages tell: the first
     three that both have are the same, and together they are long enough for that to be no chance."""
-    if not (before(one) or before(other)):
+    if not (before(first) or before(second)):
         return False
-    mine, theirs = ([(m["role"], normalise(m["content"])) for m in as_json(text)] for text in (one, other))
+    mine, theirs = ([(m["role"], normalise(m["content"])) for m in as_json(text)] for text in (first, second))
     both = min(len(mine), len(theirs), 3)
     return mine[:both] == theirs[:both] and sum(len(content) for _role, content in mine[:both]) >= TELLING
 
@@ -221,7 +221,7 @@ def assign_splits(
         return hashlib.sha256(f"{seed}\0{group}".encode(errors="surrogatepass")).digest()
 
     owed = dict.fromkeys(SPLITS, 0.0)  # what all strata together lack of each split
-    left: list[str] = []  # what does not divide evenly
+    undivided: list[str] = []  # what does not divide evenly
     for members in strata.values():
         lack = {split: int(share * len(members)) for split, share in shares.items()}
         for split, share in shares.items():
@@ -233,14 +233,14 @@ def assign_splits(
         for group in sorted((g for g in members if g not in split_of), key=rank):
             wanted = [split for split in SPLITS if lack[split] > 0]
             if not wanted:
-                left.append(group)
+                undivided.append(group)
                 continue
             split = max(wanted, key=lambda s: (lack[s], -SPLITS.index(s)))
             split_of[group] = split
             lack[split] -= 1
             owed[split] -= 1
     # By lot and not by stratum, or the small strata that come first would always go to the same split.
-    for group in sorted(left, key=rank):
+    for group in sorted(undivided, key=rank):
         split = max((s for s in SPLITS if shares[s] > 0), key=lambda s: (owed[s], -SPLITS.index(s)))
         split_of[group] = split
         owed[split] -= 1

@@ -213,10 +213,10 @@ def _by_column(header: _Header, cells: list[str]) -> dict[str, Any]:
         values["messages"] = json_cell(values["messages"], "messages")
     if extra:
         try:
-            kept = _json(extra) if extra.startswith("{") else {"extra": extra}
+            further = _json(extra) if extra.startswith("{") else {"extra": extra}
         except BadRow as error:
             raise BadRow(error.reason, "extra", error.excerpt) from None
-        values.update({k: v for k, v in kept.items() if k not in COLUMNS})
+        values.update({k: v for k, v in further.items() if k not in COLUMNS})
     return values
 
 

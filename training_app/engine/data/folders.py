@@ -16,7 +16,7 @@ AGENT_KEY = r"^(?=.*[a-z])[a-z0-9][a-z0-9_-]*\Z"
 MAX_KEY = 60
 
 
-def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Agent:
+def _agent(values: dict[str, Any], lines_by_key: dict[int | str, int], line: int) -> Agent:
     fault = storable.fault(values)
     if fault is not None:
         raise BadRow(fault.reason, fault.path, short(values.get(fault.key, "")))
@@ -26,9 +26,9 @@ def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Age
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_ID:
         raise BadRow(f"must be a text of 1 to {MAX_ID} characters", "name", short(name))
     for key, what in ((identifier, "id"), (normalise(name), "name")):
-        if key in seen:
-            raise BadRow(f"{short(values[what])} stands on line {seen[key]} already", what)
-        seen[key] = line
+        if key in lines_by_key:
+            raise BadRow(f"{short(values[what])} stands on line {lines_by_key[key]} already", what)
+        lines_by_key[key] = line
     description, code = values.get("description") or "", values.get("code") or ""
     if not isinstance(description, str) or len(description) > MAX_TEXT:
         raise BadRow(f"must be a text of at most {MAX_TEXT:,} characters", "description", short(description))
@@ -40,9 +40,9 @@ def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Age
             problem = f"must be at most {MAX_KEY} small letters, digits, - and _, a letter among them"
             raise BadRow(problem, "key", short(handle))
         place = f"key {handle}"  # no name begins so once it is a place: ids are numbers
-        if place in seen:
-            raise BadRow(f"{short(handle)} stands on line {seen[place]} already", "key")
-        seen[place] = line
+        if place in lines_by_key:
+            raise BadRow(f"{short(handle)} stands on line {lines_by_key[place]} already", "key")
+        lines_by_key[place] = line
     keywords = values.get("keywords") or []
     if isinstance(keywords, str):
         keywords = [k for k in (part.strip() for part in re.split(r"[;,\n]", keywords)) if k]
@@ -69,10 +69,10 @@ def read_agents(path: str | Path) -> tuple[Agent, ...]:
 
 def agents_in(stream: BinaryIO, name: str) -> tuple[Agent, ...]:
     """Agents from JSON lines, in the order of their ids; `name` is the file's. Raises DataError with line numbers."""
-    seen: dict[int | str, int] = {}
+    lines_by_key: dict[int | str, int] = {}
     agents: list[Agent] = []
     errors: list[tuple[str, RowError]] = []
-    for row in read_objects(stream, lambda line, values: _agent(values, seen, line)):
+    for row in read_objects(stream, lambda line, values: _agent(values, lines_by_key, line)):
         if isinstance(row, RowError):
             errors.append((name, row))
         else:

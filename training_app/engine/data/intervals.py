@@ -111,7 +111,9 @@ class Sample:
         return self.size - int(self.counts.max())
 
     def _mirrored(self) -> Sample:
-        return Sample(np.repeat(-self.values, self.counts), -self.high, -self.low)
+        mirrored = Sample(np.repeat(-self.values, self.counts), -self.high, -self.low)
+        mirrored.mean = -self.mean  # to the last bit, or a target between the two would lie beyond both
+        return mirrored
 
     def _at_the_floor(self) -> tuple[float, float] | None:
         """(m, stat) where h reaches -low; None where an observation stands on `low`, so that m goes all the way."""

@@ -152,9 +152,9 @@ def calibration_floor(p: FloatArray, *, bins: int = 15, rounds: int = 400, seed:
     claimed = np.bincount(which, confidence, bins)
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = np.empty(rounds)
-    for one in range(rounds):
+    for round_ in range(rounds):
         true = np.bincount(which, rng.random(confidence.size) < confidence, bins)
-        drawn[one] = np.abs(claimed - true).sum() / confidence.size
+        drawn[round_] = np.abs(claimed - true).sum() / confidence.size
     return float(np.percentile(drawn, 95))
 
 
@@ -230,10 +230,10 @@ def fpr95_interval(
     good, bad = np.sort(score[positive]), np.sort(score[~positive])
     rank = _failing(good.size)
     drawn = np.empty(rounds)
-    for one in range(rounds):
+    for round_ in range(rounds):
         level = np.partition(rng.choice(good, good.size), rank)[rank]
         passing = bad.size - int(bad.searchsorted(level))
-        drawn[one] = rng.beta(passing + 0.5, bad.size - passing + 0.5)
+        drawn[round_] = rng.beta(passing + 0.5, bad.size - passing + 0.5)
     low, high = np.percentile(drawn, [2.5, 97.5])
     return {"mean": rate, "low": float(min(low, rate)), "high": float(max(high, rate))}
 

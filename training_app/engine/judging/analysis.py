@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from training_app.engine.data import intervals, metrics
 from training_app.engine.data.arrays import BoolArray
-from training_app.engine.routing.policy import greedy
+from training_app.engine.routing.allowed import SetLimits
 from training_app.engine.routing.router import Router
+from training_app.engine.routing.walking import greedy
 
 CURVE_QUERIES = 2_000  # queries, drawn at random, that an operating-point curve is measured on at most
 CURVE_POINTS = 41
@@ -76,15 +77,12 @@ def operating_points(router: Router, texts: Sequence[str], required: BoolArray, 
     if len(rows) > CURVE_QUERIES:
         rows = np.sort(np.random.Generator(np.random.PCG64(seed)).choice(rows, CURVE_QUERIES, replace=False))
     some, truth = [texts[i] for i in rows.tolist()], required[rows]
-    seen, every = router.seen(some), np.ones_like(truth)
-    min_agents, max_agents = router.limits
+    seen, every = router.reader.seen(some), np.ones_like(truth)
     curve: dict[bytes, dict[str, Any]] = {}
     reach = REACH.get(router.policy.kind, 1.0)
     for margin in np.linspace(reach, -reach, CURVE_POINTS).tolist():
         nothing = np.zeros((len(seen), 0), np.float32)
-        sets, *_ = greedy(
-            router.policy, seen, nothing, every, min_agents=min_agents, max_agents=max_agents, margin=margin
-        )
+        sets, *_ = greedy(router.policy, seen, nothing, every, SetLimits(*router.limits, margin))
         curve.setdefault(sets.tobytes(), {"margin": margin, **point(sets, truth)})
     return {"queries": len(rows), "chosen": point(router.selections(some), truth), "curve": list(curve.values())}
 

@@ -62,11 +62,11 @@ def varied(
     if labeled is not None and len(labeled):
         near = (vectors @ labeled.T).max(axis=1)
     worth = (1 - weight) * doubt / scale
-    left = np.ones(len(vectors), np.bool_)
+    remaining = np.ones(len(vectors), np.bool_)
     order: list[int] = []
     for _ in range(min(limit or len(vectors), len(vectors))):
-        best = int(np.where(left, worth - weight * near, -np.inf).argmax())
+        best = int(np.where(remaining, worth - weight * near, -np.inf).argmax())
         order.append(best)
-        left[best] = False
+        remaining[best] = False
         near = np.maximum(near, vectors @ vectors[best])
     return order

@@ -177,12 +177,14 @@ class Difference(NamedTuple):
     limit: float
 
 
-def difference(left: Counts, right: Counts, *, upward: bool = False, seed: int = 0, draws: int = DRAWS) -> Difference:
+def difference(
+    reference: Counts, right: Counts, *, upward: bool = False, seed: int = 0, draws: int = DRAWS
+) -> Difference:
     """The largest difference over all cuts, and the limit that chance stays below with probability LEVEL when nothing has changed.
 
     With `upward` only more beyond a cut counts. Two empty or equal histograms differ by 0.
     """
-    p, q = np.asarray(left, np.int64), np.asarray(right, np.int64)
+    p, q = np.asarray(reference, np.int64), np.asarray(right, np.int64)
     n, m = int(p.sum()), int(q.sum())
     pooled = p + q
     filled = np.flatnonzero(pooled)  # (filled,): empty bins make no cut
@@ -221,7 +223,7 @@ def burst_factor(far: NDArray[np.bool_], reference: int, cuts: NDArray[np.bool_]
     all of them together: the cut at which traffic differs most is often one that a dozen bursts all stand on one side of, where
     nothing changes and so nothing is alike. The longer of the two counts; below LEAST_TIME it is chance."""
     n = len(far)
-    time = max(_burst_time(one) for one in (far[:, None], cuts) if one is not None)
+    time = max(_burst_time(distances) for distances in (far[:, None], cuts) if distances is not None)
     if time < LEAST_TIME:
         return 1.0
     freedom = max(int(n / time) - 1, 3)
@@ -300,14 +302,14 @@ def compare(
     """
     findings = []
     for place, measure in enumerate(MEASURES):
-        left, right = reference.get(measure.name), live.get(measure.name)
-        if not left or not right or len(left) != len(right) or not sum(left) or not sum(right):
+        expected, right = reference.get(measure.name), live.get(measure.name)
+        if not expected or not right or len(expected) != len(right) or not sum(expected) or not sum(right):
             continue
-        cut, excess, chance = difference(left, right, upward=measure.upward, seed=place)
+        cut, excess, chance = difference(expected, right, upward=measure.upward, seed=place)
         if places is not None:
             bins = np.asarray(places[measure.name])
-            chance *= burst_factor(bins >= cut, sum(left), bins[:, None] >= np.arange(1, measure.bins))
+            chance *= burst_factor(bins >= cut, sum(expected), bins[:, None] >= np.arange(1, measure.bins))
         far = max(excess, 0.0) if measure.upward else abs(excess)
-        drifted = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
+        drifted = min(sum(expected), sum(right)) >= FEWEST and far > chance and far >= measure.least
         findings.append(Finding(measure, far, chance, drifted, cut if measure.whole else cut / measure.bins, excess))
     return findings

@@ -17,6 +17,7 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.conversations import before
 from training_app.engine.data.metrics import interval
 from training_app.engine.reading.conversing.continuing import asks, successive
+from training_app.engine.routing import holding
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import STICKY
 
@@ -45,7 +46,7 @@ def conversed(router: Router, texts: Sequence[str], groups: Sequence[str], stick
             route = router.route(texts[row])
             if sticky is not None and back[row] >= 0:
                 named = [ids[a] for a in np.flatnonzero(sets[back[row]])]
-                route, _continued = router.continued(texts[row], route, last=named, sticky=sticky)
+                route, _continued = holding.continued(router, texts[row], route, last=named, sticky=sticky)
             sets[row] = [agent in route.agents for agent in ids]
             done.add(row)
     return Answered(sets, back)
@@ -69,11 +70,11 @@ def figures(answered: Answered, required: BoolArray, texts: Sequence[str]) -> di
     after_right = (sets[last] == required[last]).all(axis=1)
     replied = np.array([asks(texts[row]) for row in now.tolist()], np.bool_)
     new = required[now] & ~required[last]
-    seen: BoolArray = np.array(~(new & ~sets[now]).any(axis=1), np.bool_)
+    correct: BoolArray = np.array(~(new & ~sets[now]).any(axis=1), np.bool_)
     following = {int(b): int(n) for n, b in zip(now.tolist(), last.tolist(), strict=True)}
     for place, row in enumerate(now.tolist()):
-        if not seen[place] and row in following:
-            seen[place] = not (new[place] & ~sets[following[row]]).any()
+        if not correct[place] and row in following:
+            correct[place] = not (new[place] & ~sets[following[row]]).any()
 
     def share(values: BoolArray) -> dict[str, Any]:
         return {"turns": int(values.size), **(interval(values.astype(np.float64)) if values.size else {})}
@@ -83,7 +84,7 @@ def figures(answered: Answered, required: BoolArray, texts: Sequence[str]) -> di
         "flip_rate": share(flipped[unchanged]),
         "flips_from_right": share(flipped[unchanged & after_right]),
         "replies_stay": share(~flipped[unchanged & replied]),
-        "switches_found": share(seen[new.any(axis=1)]),
+        "switches_found": share(correct[new.any(axis=1)]),
         "exact": share((sets[now] == required[now]).all(axis=1)),
     }
 

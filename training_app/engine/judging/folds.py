@@ -13,6 +13,7 @@ is served.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -100,13 +101,15 @@ def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Gener
 def cross_validated(
     agents: Sequence[Agent], examples: Sequence[Example], config: Config, learn: Fold
 ) -> Generator[Progress, None, dict[str, Any] | None]:
-    """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}} of queries that judge
-    and of which every agent was asked; None where a fold's rows are too few to learn from. The figures are those of
-    `judging.standard`."""
+    """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}, "answers"} of queries that
+    judge and of which every agent was asked; None where a fold's rows are too few to learn from. The figures are those of
+    `judging.standard`. "answers" are {`key_of` a query: [required, chosen]}, by which two recipes are compared on the queries that
+    both were judged on."""
     folds, goal = config.judging_folds, priced(config.to_mapping(), agents)
     place = {agent.id: a for a, agent in enumerate(agents)}
     chosen_sets: dict[str, list[BoolArray]] = {}
     needed: list[BoolArray] = []
+    keys: list[str] = []
     for number, rows in enumerate(dealt(examples, folds, config.seed)):
         yield Progress("folds", number, folds, f"fold {number + 1} of {folds}")
         try:
@@ -121,6 +124,7 @@ def cross_validated(
         if not judged:
             continue
         needed.append(np.array([[agent.id in e.required for agent in agents] for e in judged]))
+        keys += map(key_of, judged)
         answered = yield from _quietly(learn(data), number, folds)
         for name, sets in answered.items():
             chosen = np.zeros((len(judged), len(agents)), np.bool_)
@@ -131,13 +135,22 @@ def cross_validated(
     required = np.concatenate(needed)
     values = {name: Judged.of(np.concatenate(sets), required, goal) for name, sets in chosen_sets.items()}
     ours = values.pop("")
-    beside = {
-        name: {"metrics": _figures(theirs), "difference": _leads(ours, theirs)} for name, theirs in values.items()
-    }
-    return {"folds": folds, "queries": len(required), "metrics": _figures(ours), "baselines": beside}
+    beside = {name: {"metrics": figures(theirs), "difference": leads(ours, theirs)} for name, theirs in values.items()}
+    ids = np.array([agent.id for agent in agents])
+    pairs = zip(required, np.concatenate(chosen_sets[""]), strict=True)
+    answers = {key: [ids[needs].tolist(), ids[sets].tolist()] for key, (needs, sets) in zip(keys, pairs, strict=True)}
+    return {
+        "folds": folds, "queries": len(required), "metrics": figures(ours), "baselines": beside, "answers": answers,
+    }  # fmt: skip
 
 
-def _figures(judged: Judged) -> dict[str, dict[str, float]]:
+def key_of(example: Example) -> str:
+    """The same for the same query in every snapshot, 16 characters."""
+    return hashlib.sha256(f"{example.id}\0{example.text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def figures(judged: Judged) -> dict[str, dict[str, float]]:
+    """What cross-validated queries got, by measure, with the intervals of `widened` and `spread`."""
     names = [name for name in NAMED if name in judged.values and judged.values[name].size]
     return {
         name: widened(judged.values[name]) if is_share(name) else spread(judged.values[name], INFLATION)
@@ -145,10 +158,11 @@ def _figures(judged: Judged) -> dict[str, dict[str, float]]:
     }
 
 
-def _leads(ours: Judged, theirs: Judged) -> dict[str, dict[str, float]]:
-    leads = {}
+def leads(ours: Judged, theirs: Judged) -> dict[str, dict[str, float]]:
+    """The differences on the same cross-validated queries, by measure, with the intervals of `lead` and `spread`."""
+    apart = {}
     for name in NAMED:
         if name in ours.values and ours.values[name].size:
             mine, other = ours.values[name], theirs.values[name]
-            leads[name] = lead(mine, other) if is_share(name) else spread(mine - other, INFLATION_PAIRED)
-    return leads
+            apart[name] = lead(mine, other) if is_share(name) else spread(mine - other, INFLATION_PAIRED)
+    return apart

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 
+#: Two agents whose probabilities are as close as that, both likely, may be taken for each other.
+CLOSE, LIKELY = 0.2, 0.25
 #: Mean cosine of two groups that are joined, and queries of the smallest gap.
 LIKE, SMALLEST = 0.4, 5
 #: Labeled queries that a query is compared with, the nearest of each agent.
@@ -61,15 +63,15 @@ def gaps(
         rows = np.flatnonzero(group == number)
         if len(rows) < smallest:
             continue
-        own = vectors[rows] @ vectors[rows].T
-        np.fill_diagonal(own, -1)
+        similarity = vectors[rows] @ vectors[rows].T
+        np.fill_diagonal(similarity, -1)
         count = min(NEAREST, len(rows) - 1)
-        within = np.sort(own, axis=1)[:, -count:].mean(axis=1)
+        within = np.sort(similarity, axis=1)[:, -count:].mean(axis=1)
         if near.size and float((near[rows].max(axis=1) > within).mean()) > 0.5:
             continue
         centre = vectors[rows].mean(axis=0)
         typical = rows[np.argsort(-(vectors[rows] @ centre), kind="stable")]
-        result.append(Gap(tuple(typical.tolist()), float(own[own > -1].mean())))
+        result.append(Gap(tuple(typical.tolist()), float(similarity[similarity > -1].mean())))
     return sorted(result, key=lambda gap: -len(gap.rows))
 
 
@@ -108,6 +110,13 @@ class Confusion:
     share: float
 
 
+def in_doubt(likelier: float, other: float) -> bool:
+    """Whether the probabilities of the two likeliest agents leave open which of them a query needs: close, both likely, and one of
+    them alone likelier than both, as for a query that needs both it is not."""
+    both = likelier * other
+    return other >= LIKELY and likelier - other <= CLOSE and likelier + other - 2 * both > both
+
+
 def confusions(evidence: Sequence[tuple[int, int]], asked_for: Mapping[int, int], least: int = 3) -> list[Confusion]:
     """Pairs of agents that are taken for each other, the most mixed first: `evidence` names both for each query that shows it,
     `asked_for` how many queries need each. A pair is the more mixed the larger the share of the smaller agent's queries is."""
@@ -117,4 +126,4 @@ def confusions(evidence: Sequence[tuple[int, int]], asked_for: Mapping[int, int]
         for pair, count in counts.items()
         if count >= least
     ]
-    return sorted(pairs, key=lambda one: (-min(one.share, 1.0) * one.count**0.5, one.agents))
+    return sorted(pairs, key=lambda pair: (-min(pair.share, 1.0) * pair.count**0.5, pair.agents))

@@ -38,13 +38,13 @@ def write_subset(folder: Path, out: Path, labels: int, draw: int, *, unlabeled: 
     by_turn = sorted(range(labels), key=lambda position: (position % 5, position))
     val = {drawn[position] for position in by_turn[: max(LEAST_VAL, -(-labels // 5))]}
     train = set(drawn) - val
-    kept = [i for i in range(len(rows)) if i in train or rows[i].get("required_agents") is None]
+    row_numbers = [i for i in range(len(rows)) if i in train or rows[i].get("required_agents") is None]
     if unlabeled:
         hidden = set(labeled) - set(drawn)
         rows = [{**row, "required_agents": None} if i in hidden else row for i, row in enumerate(rows)]
-        kept = [i for i in range(len(rows)) if i not in val]
+        row_numbers = [i for i in range(len(rows)) if i not in val]
     out.mkdir(parents=True, exist_ok=True)
-    for name, numbers in (("train.jsonl", kept), ("val.jsonl", sorted(val))):
+    for name, numbers in (("train.jsonl", row_numbers), ("val.jsonl", sorted(val))):
         lines = (json.dumps(rows[i], ensure_ascii=False) for i in numbers)
         (out / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     for name in ("agents.jsonl", "test.jsonl"):
@@ -106,24 +106,26 @@ def table(curve: Mapping[str, Any], measure: str = PRIMARY) -> Iterator[str]:
 def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
     """The curves as a picture: labels along, by their order, the mean up, with its interval."""
     sizes = [str(size) for size in curve["sizes"]]
-    left, top, width, height = 44, 14, 520, 300
-    across = [left + width * (i + 0.5) / len(sizes) for i in range(len(sizes))]
+    margin, top, width, height = 44, 14, 520, 300
+    across = [margin + width * (i + 0.5) / len(sizes) for i in range(len(sizes))]
 
     def up(value: float) -> float:
         return top + height * (1 - min(1.0, max(0.0, value)))
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 130} {top + height + 40}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {margin + width + 130} {top + height + 40}" role="img" '
         f'aria-label="Mean test {measure} by labels" font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for step in range(0, 11, 2):
         y = up(step / 10)
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{step / 10:.1f}</text>')
+        parts.append(f'<line x1="{margin}" y1="{y:.1f}" x2="{margin + width}" y2="{y:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{margin - 6}" y="{y + 4:.1f}" text-anchor="end">{step / 10:.1f}</text>')
     for x, size in zip(across, sizes, strict=True):
         parts.append(f'<text x="{x:.1f}" y="{top + height + 16}" text-anchor="middle">{size}</text>')
-    parts.append(f'<text x="{left + width / 2:.0f}" y="{top + height + 34}" text-anchor="middle">labels in all</text>')
+    parts.append(
+        f'<text x="{margin + width / 2:.0f}" y="{top + height + 34}" text-anchor="middle">labels in all</text>'
+    )
     for n, (name, by_size) in enumerate(curve["routers"].items()):
         colour = _COLOURS[n % len(_COLOURS)]
         points = [interval(by_size[size][measure]) for size in sizes]
@@ -135,6 +137,6 @@ def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
                 f'<circle cx="{x:.1f}" cy="{up(mean):.1f}" r="3" fill="{colour}"/>'
             )
         y = top + 14 * (n + 1)
-        parts.append(f'<rect x="{left + width + 12}" y="{y - 8}" width="10" height="10" fill="{colour}"/>')
-        parts.append(f'<text x="{left + width + 28}" y="{y + 1}">{name}</text>')
+        parts.append(f'<rect x="{margin + width + 12}" y="{y - 8}" width="10" height="10" fill="{colour}"/>')
+        parts.append(f'<text x="{margin + width + 28}" y="{y + 1}">{name}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -70,15 +70,15 @@ def _calls(
     """A function that begins to ask about a text: what is suggested, tokens, seconds. When the block ends, calls that have not begun
     are dropped, and calls under way end without another try."""
     over = threading.Event()
-    own = threading.local()
+    per_thread = threading.local()
 
     def suggest(text: str) -> tuple[Suggestion, Usage, float]:
-        if not hasattr(own, "client"):
+        if not hasattr(per_thread, "client"):
             limits = CallLimits(tries=TRIES, stop=over.is_set)
-            own.client = Client(model.base_url, model.model, model.api_key, limits=limits)
-            opened.callback(own.client.close)
+            per_thread.client = Client(model.base_url, model.model, model.api_key, limits=limits)
+            opened.callback(per_thread.client.close)
         began = time.perf_counter()
-        suggestions = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
+        suggestions = per_thread.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
         return suggestions.items[0], suggestions.usage, time.perf_counter() - began
 
     with ExitStack() as opened, ThreadPoolExecutor(THREADS, "llm") as pool:
@@ -89,24 +89,26 @@ def _calls(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def drawn(count: int, limit: int, seed: int = 0) -> NDArray[np.int64]:
+    """At most `limit` of the rows 0 to `count` - 1, drawn at random, in order."""
+    return np.sort(np.random.Generator(np.random.PCG64(seed)).permutation(count)[:limit])
+
+
 def ask(
     model: LanguageModel,
     agents: Sequence[Agent],
     texts: Sequence[str],
-    limit: int,
+    rows: NDArray[np.int64],
     *,
     min_agents: int = 0,
     max_agents: int = 0,
-    seed: int = 0,
     progress: ScorerProgress = no_progress,
 ) -> LlmResult:
-    """Ask about at most `limit` of `texts`, drawn at random.
+    """Ask about the `texts` at `rows`.
 
     Raises BadKey where the key is refused and LLMError where the server is not there; a query that gets no usable
     answer is counted. `progress` may raise to cancel: no further call begins.
     """
-    drawn = np.random.Generator(np.random.PCG64(seed)).permutation(len(texts))[:limit]
-    rows = np.sort(drawn)
     place = {agent.id: a for a, agent in enumerate(agents)}
     selected = np.zeros((len(rows), len(agents)), np.bool_)
     seconds = np.zeros(len(rows))
@@ -135,24 +137,24 @@ def ask(
     return LlmResult(model, rows, selected, seconds, unanswered, usage, time.perf_counter() - began)
 
 
-def figures(asked: LlmResult, required: BoolArray, ours: BoolArray | None = None) -> dict[str, Any]:
+def figures(result: LlmResult, required: BoolArray, ours: BoolArray | None = None) -> dict[str, Any]:
     """The row of a scorecard, JSON-able: required bool[N, A] of all texts, and the router's own sets bool[N, A] for the
     interval of its lead on the same queries."""
-    needed = required[asked.rows]
-    theirs = metrics.per_query(asked.selected, needed)
+    needed = required[result.rows]
+    theirs = metrics.per_query(result.selected, needed)
     row: dict[str, Any] = {
-        "model": asked.model.model,
-        "queries": len(asked.rows),
-        "unanswered": int(asked.unanswered.total()),
-        "reasons": dict(asked.unanswered.most_common(5)),
+        "model": result.model.model,
+        "queries": len(result.rows),
+        "unanswered": int(result.unanswered.total()),
+        "reasons": dict(result.unanswered.most_common(5)),
         "metrics": {m: metrics.interval(v, m) for m, v in theirs.items()},
-        "empty": metrics.empty_sets(asked.selected, needed),
-        "prompt_tokens": asked.usage.prompt_tokens,
-        "completion_tokens": asked.usage.completion_tokens,
-        "cost": asked.cost,
-        "latency_ms": {f"p{q}": float(np.nanpercentile(asked.seconds, q) * 1000) for q in (50, 99)},
+        "empty": metrics.empty_sets(result.selected, needed),
+        "prompt_tokens": result.usage.prompt_tokens,
+        "completion_tokens": result.usage.completion_tokens,
+        "cost": result.cost,
+        "latency_ms": {f"p{q}": float(np.nanpercentile(result.seconds, q) * 1000) for q in (50, 99)},
     }
     if ours is not None:
-        mine = metrics.per_query(ours[asked.rows], needed)
+        mine = metrics.per_query(ours[result.rows], needed)
         row["difference"] = {m: metrics.paired(mine[m], theirs[m], m) for m in COMPARED_SHARES}
     return row

@@ -9,7 +9,7 @@ import numpy as np
 
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent, Example
-from training_app.engine.judging import analysis
+from training_app.engine.judging import analysis, folds
 from training_app.engine.judging.standard import Judged, priced
 from training_app.engine.routing.router import Router
 
@@ -39,14 +39,20 @@ def of_sets(
     required: Sequence[Collection[int]],
     ours: Sequence[Collection[int]],
     theirs: Sequence[Collection[int]],
+    *,
+    folded: bool = False,
 ) -> dict[str, Any]:
-    """The figures of `beside`, of sets that were answered to the same queries; `training` are the settings of the first router."""
+    """The figures of `beside`, of sets that were answered to the same queries; `training` are the settings of the first router.
+    `folded`: by cross-validation, whose intervals are wider."""
     ids = sorted(frozenset().union(*required, *ours, *theirs))
     listed = {agent.id: agent for agent in agents}
     goal = priced(training, [listed.get(number) or Agent(number, "") for number in ids])
     truth, *chosen = (_matrix(sets, ids) for sets in (required, ours, theirs))
     mine, other = (Judged.of(sets, truth, goal) for sets in chosen)
-    apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
+    if folded:
+        apart, its, others = folds.leads(mine, other), folds.figures(mine), folds.figures(other)
+    else:
+        apart, its, others = mine.lead(other), mine.intervals(), other.intervals()
     figures: dict[str, Any] = {
         name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart
     }

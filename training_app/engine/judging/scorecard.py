@@ -49,12 +49,12 @@ def scorecard(
     sets.
     """
     texts = rows.texts
-    log_odds = router.log_odds(texts)
-    selected = router.selections(texts)
+    answers = router.answers(texts)
+    log_odds, selected = answers.log_odds, answers.selected
     p = router.calibration.probabilities(log_odds)
     whole = np.asarray(rows.asked.all(axis=1))
     chosen, required = selected[whole], rows.required[whole]
-    confidence = router.certainty(texts, log_odds, selected)[whole]
+    confidence = answers.confidence[whole]
     right = (chosen == required).all(axis=1)
     standard, goal = standard_of(training or {}), priced(training or {}, agents)
     ours = Judged.of(chosen, required, goal)
@@ -78,9 +78,7 @@ def scorecard(
             "reliability_confidence": metrics.reliability(confidence, right),
         },
         "out_of_scope": out_of_scope(router, texts, rows, whole),
-        "abstention": abstention(
-            router, confidence, required, right, levels or {}, router.strangers(texts, log_odds, selected)[whole]
-        ),
+        "abstention": abstention(router, confidence, required, right, levels or {}, answers.strange[whole]),
         "robustness": robustness(router, texts, seed=seed),
         "robustness_jaccard": robustness_jaccard(router, answered, required, seed=seed),
         "confusion": judging.confusion(selected, rows.required, rows.asked, ids),
@@ -99,7 +97,9 @@ def scorecard(
     # The rule that answers is no baseline of itself: on few queries no model could be shown to be no worse than it.
     others = [name for name in baselines if name != router.rule] or list(baselines)
     if others and whole.any():
-        beside = {name: {m: one["mean"] for m, one in card["baselines"][name]["metrics"].items()} for name in others}
+        beside = {
+            name: {m: figure["mean"] for m, figure in card["baselines"][name]["metrics"].items()} for name in others
+        }
         card["best_baseline"] = standard.best(beside)
     wrong = np.flatnonzero(whole)[~right]
     order = np.argsort(ours.values["jaccard"][~right], kind="stable")
@@ -129,7 +129,7 @@ def _calibration(before: FloatArray, after: FloatArray, required: BoolArray, see
 def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolArray) -> dict[str, Any]:
     """AUROC and the false positive rate at 95% recall of telling queries that need an agent from those that need
     none, with their intervals; None where one of the two is missing."""
-    score = router.answerable(texts)[whole]
+    score = router.reader.answerable(texts)[whole]
     needs = np.asarray(rows.required[whole].any(axis=1))
     return {
         "auroc": metrics.auroc(score, needs),

@@ -57,8 +57,8 @@ def difference(
     """The difference by n outcomes, all arrays [n]: whether each was a success, whether the new model answered, who asked, when."""
     reward = success.astype(np.float64)
     parts: list[tuple[float, float, NDArray[np.intp], NDArray[np.intp]]] = []  # weight, difference, rows of either side
-    for one in np.unique(period):
-        ours, theirs = np.flatnonzero(new & (period == one)), np.flatnonzero(~new & (period == one))
+    for period_ in np.unique(period):
+        ours, theirs = np.flatnonzero(new & (period == period_)), np.flatnonzero(~new & (period == period_))
         if ours.size and theirs.size:
             weight = ours.size * theirs.size / (ours.size + theirs.size)
             parts.append((weight, float(reward[ours].mean() - reward[theirs].mean()), ours, theirs))

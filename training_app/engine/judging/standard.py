@@ -56,14 +56,14 @@ class Standard:
 
     def best(self, figures: Mapping[str, Mapping[str, float]]) -> str:
         """The best router by the means of their figures {name: {figure: mean}}; "" of none that keeps the limit."""
-        kept = {
+        within_limits = {
             name: means
             for name, means in figures.items()
             if self.measure in means
             and (not self.limited or (self.limited in means and self.keeps(means[self.limited])))
         }
         sign = -1 if self.fewer else 1
-        return max(kept, key=lambda name: sign * kept[name][self.measure], default="")
+        return max(within_limits, key=lambda name: sign * within_limits[name][self.measure], default="")
 
 
 def standard_of(training: Mapping[str, Any]) -> Standard:

@@ -218,7 +218,7 @@ class Descriptions:
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Descriptions:
         """Raises ValueError where the parts do not fit. Where the sentence encoder is not installed the words alone speak."""
         try:
-            agents = [Agent(**{**one, "keywords": tuple(one["keywords"])}) for one in config["agents"]]
+            agents = [Agent(**{**agent, "keywords": tuple(agent["keywords"])}) for agent in config["agents"]]
             made = cls(agents, meaning="sentence_encoder" in config and sentences.installed())
             if made.meaning:
                 sentences.check(str(config["sentence_encoder"]))

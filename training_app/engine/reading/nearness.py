@@ -165,5 +165,7 @@ def _hashes(text: str, remembered: dict[str, tuple[int, ...]]) -> set[int]:
             if len(remembered) < _REMEMBERED and len(word) <= 40:
                 remembered[word] = hashes
         result.update(hashes)
-    result.update([zlib.crc32(f"{one} {two}".encode("utf-8", "surrogatepass")) for one, two in pairwise(words)])
+    result.update(
+        [zlib.crc32(f"{first} {second}".encode("utf-8", "surrogatepass")) for first, second in pairwise(words)]
+    )
     return result

@@ -49,8 +49,8 @@ def crossed(fit: CrossFit, rows: Rows) -> FloatArray:
     margins = fit.fitted.logits(rows.texts)
     half = rows.fold(2, 0)
     log_odds = np.zeros_like(margins)
-    for one in (0, 1):
-        learnt = half != one
+    for part in (0, 1):
+        learnt = half != part
         platt = drawn_platt(margins[learnt], rows.required[learnt], rows.asked[learnt])
         log_odds[~learnt] = platt(margins[~learnt])
     return log_odds

@@ -173,7 +173,7 @@ class TfIdf:
             find, words = self._words.get, single_words(lower)
             places = []
             if low <= 2:
-                places = [i for one, two in pairwise(words) if (i := find(f"{one} {two}")) is not None]
+                places = [i for first, second in pairwise(words) if (i := find(f"{first} {second}")) is not None]
             for n in range(max(3, low), high + 1):
                 grams = (" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
                 places += [i for i in map(find, grams) if i is not None]

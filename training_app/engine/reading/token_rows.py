@@ -57,7 +57,7 @@ class TokenRows:
         w = self._weights = weights
         self._room = room
         self._first, self._second = (
-            [_by_token(*one) for one in zip(each, SPANS, strict=True)] for each in (w.w1, w.w2)
+            [_by_token(*span) for span in zip(each, SPANS, strict=True)] for each in (w.w1, w.w2)
         )
         self._biases = [np.concatenate(each) for each in (w.b1, w.b2)]
         # The last norm's weights, the layer behind it and the two that read this one are one product.
@@ -132,8 +132,8 @@ class TokenRows:
     def _out(self, both: FloatArray) -> FloatArray:
         """The dense layers behind the first: [p1 ; d0] of it, float32[640] -> float32[EMBEDDED]."""
         w, half = self._weights, len(both) // 2
-        one = np.maximum(both[:half] + _passed(both[half:], w.d1), 0) @ self._last
-        out = np.tanh(one[:EMBEDDED] + _passed(one[EMBEDDED:], w.d3))
+        hidden = np.maximum(both[:half] + _passed(both[half:], w.d1), 0) @ self._last
+        out = np.tanh(hidden[:EMBEDDED] + _passed(hidden[EMBEDDED:], w.d3))
         return np.asarray(out / np.sqrt(max(float(out @ out), w.eps)), np.float32)
 
     def _places(self, tokens: Sequence[int]) -> tuple[_Rows, list[int]]:

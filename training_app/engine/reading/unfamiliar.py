@@ -114,7 +114,7 @@ class Unfamiliar:
         if grams.dtype != np.uint32 or grams.ndim != 1:
             raise ValueError("unfamiliar: n-grams of the wrong kind")
         descriptions = Descriptions.from_tensors(config["descriptions"], tensors)
-        return cls(grams, float(config["level"]), [str(one) for one in config["languages"]], descriptions)
+        return cls(grams, float(config["level"]), [str(language) for language in config["languages"]], descriptions)
 
 
 def grams_of(text: str) -> list[int]:

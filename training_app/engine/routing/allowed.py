@@ -257,19 +257,29 @@ def allowed_for(rules: Rules, agents: tuple[Agent, ...]) -> Allowed:
     return Allowed(rules, tuple(agent.id for agent in agents), needs, against, costs, missing)
 
 
+class SetLimits(NamedTuple):
+    """What an answered set keeps to: at least `min_agents` and at most `max_agents` (0: no limit), each agent worth `margin` more than
+    stopping (the operating point), and the rules of `allowed` (None: every set is)."""
+
+    min_agents: int = 0
+    max_agents: int = 0
+    margin: float = 0.0
+    allowed: Allowed | None = None
+
+
+NO_LIMITS = SetLimits()
+
 #: From the selected bool[A] to the values of all agents float[A] and of STOP.
 Values = Callable[[BoolArray], tuple[NDArray[Any], float]]
 
 
-def walk(
-    values: Values, available: BoolArray, allowed: Allowed, *, min_agents: int, max_agents: int, margin: float
-) -> tuple[list[int], int, bool]:
+def walk(values: Values, available: BoolArray, allowed: Allowed, limits: SetLimits) -> tuple[list[int], int, bool]:
     """The greedy walk of one query through allowed sets: (places in the order taken, steps with STOP counted, whether a limit of size
-    ended it). The agent of highest value joins while it is worth more than STOP by `margin`, while fewer than `min_agents` are
-    selected, or while somebody who is required is still missing."""
+    ended it). The agent of highest value joins while it is worth more than STOP by the margin, while fewer than the least number are
+    selected, or while somebody who is required is still missing. What is `allowed` stands for that of `limits`."""
     selected = np.zeros(len(available), np.bool_)
     order: list[int] = []
-    limit = min(max_agents or len(available), allowed.max_agents)
+    limit = min(limits.max_agents or len(available), allowed.max_agents)
     capped = allowed if limit == allowed.max_agents else replace(allowed, rules=replace(allowed.rules, most=limit))
     while len(order) < limit:
         missing = (selected @ capped.needs) & ~selected
@@ -279,7 +289,7 @@ def walk(
             return order, len(order) + 1, False
         q, stop = values(selected)
         best = int(np.where(open_, q, -np.inf).argmax())
-        if not (missing.any() or len(order) < min_agents or float(q[best]) > stop + margin):
+        if not (missing.any() or len(order) < limits.min_agents or float(q[best]) > stop + limits.margin):
             return order, len(order) + 1, False
         selected[best] = True
         order.append(best)

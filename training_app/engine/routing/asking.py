@@ -74,15 +74,18 @@ def _named(agent: Described) -> str:
     return f"{agent.name} ({summary})" if summary else agent.name
 
 
+def asked_before(text: str) -> bool:
+    """Whether a turn follows a question of this module: whatever the reply, the user is not asked again at once."""
+    earlier = before(text)
+    return bool(earlier) and earlier[-1].role != USER and earlier[-1].content.startswith(BEGINS)
+
+
 def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int], frozenset[int]] | None:
     """Of a reply to a question that names agents: (those named in the question, those of them that the reply means, by the words that
     only their part of the question has). None for every other turn, and for a reply that means none of them."""
-    earlier = before(text)
-    if not earlier or earlier[-1].role == USER or not asks(text):
+    if not asked_before(text) or not asks(text):
         return None
-    asked = earlier[-1].content
-    if not asked.startswith(BEGINS):
-        return None
+    asked = before(text)[-1].content
     about = {a: agent for a, agent in agents.items() if _named(agent) in asked}
     if not 2 <= len(about) <= 3:
         return None

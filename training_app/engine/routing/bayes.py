@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.measures import GOALS, PRIMARY, SMALL, VALUE, expected_jaccard, expected_worth
-from training_app.engine.routing.allowed import Allowed
+from training_app.engine.routing.allowed import NO_LIMITS, SetLimits
 from training_app.engine.routing.exact import LISTED, Task, best_allowed, best_joint, within
 
 Floats = NDArray[np.float64]
@@ -120,16 +120,9 @@ class BayesPolicy:
         z = np.minimum(np.maximum(self.scale * x.astype(np.float64) + self.shift, -LIMIT), LIMIT)
         return np.where(available, 1 / (1 + np.exp(-z)), 0)
 
-    def searched(
-        self,
-        x: FloatArray,
-        available: BoolArray,
-        allowed: Allowed | None,
-        min_agents: int,
-        max_agents: int,
-        margin: float,
-    ) -> list[int]:
+    def searched(self, x: FloatArray, available: BoolArray, limits: SetLimits) -> list[int]:
         """The best set that is allowed, of one query, as places; x float32[A], available bool[A]."""
+        min_agents, max_agents, margin, allowed = limits
         costs = None if self.costs is None else self.costs.astype(np.float64)
         task = Task(self.goal, self._p(x, available), costs, available, min_agents, max_agents, margin)
         if self.pairs is not None:
@@ -138,23 +131,16 @@ class BayesPolicy:
         return best_allowed(task, allowed)
 
     def sets(
-        self,
-        x: FloatArray,
-        available: BoolArray,
-        *,
-        min_agents: int = 0,
-        max_agents: int = 0,
-        margin: float = 0.0,
-        allowed: Allowed | None = None,
+        self, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS
     ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
-        """What `policy.greedy` gives, of the best sets: (selected bool[B, A], order int64[B, A], steps int64[B])."""
+        """What `walking.greedy` gives, of the best sets: (selected bool[B, A], order int64[B, A], steps int64[B])."""
+        min_agents, max_agents, margin, allowed = limits
         agents = x.shape[1]
         if self.pairs is not None or allowed is not None:
             selected, order = np.zeros(x.shape, np.bool_), np.full(x.shape, -1, np.int64)
             steps = np.zeros(len(x), np.int64)
-            limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
             for row in range(len(x)):
-                chosen, steps[row], _full = self.walk(x[row], available[row], allowed=allowed, **limits)
+                chosen, steps[row], _full = self.walk(x[row], available[row], limits)
                 selected[row, chosen] = True
                 order[row, : len(chosen)] = chosen
             return selected, order, steps
@@ -214,17 +200,9 @@ class BayesPolicy:
             expected[max_agents + 1 :] = [2 * OUT] * (agents - max_agents)
         return order, expected
 
-    def walk(
-        self,
-        x: FloatArray,
-        available: BoolArray,
-        *,
-        min_agents: int = 0,
-        max_agents: int = 0,
-        margin: float = 0.0,
-        allowed: Allowed | None = None,
-    ) -> tuple[list[int], int, bool]:
+    def walk(self, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS) -> tuple[list[int], int, bool]:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
+        min_agents, max_agents, margin, allowed = limits
         limit = min(len(x), max_agents) if max_agents else len(x)
         if self.pairs is None:
             prefix, steps, full = self._prefix(x, available, min_agents, max_agents, margin)
@@ -233,7 +211,7 @@ class BayesPolicy:
             # What is best of all sets is best of those that are allowed, if it is one.
             if allowed is None or allowed.holds(chosen[None])[0]:
                 return prefix, steps, full
-        prefix = self.searched(x, available, allowed, min_agents, max_agents, margin)
+        prefix = self.searched(x, available, limits)
         limit = limit if allowed is None else min(limit, allowed.max_agents)
         size = len(prefix)
         return prefix, size if size == limit else size + 1, size == limit < len(x)

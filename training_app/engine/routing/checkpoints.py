@@ -16,7 +16,7 @@ from training_app.engine.data import artifact, conversations
 from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt, load_scorer
-from training_app.engine.routing.router import scorer_parts
+from training_app.engine.routing.text_reader import scorer_parts
 
 _FILES = ("state.json", "state.safetensors")
 

@@ -32,10 +32,10 @@ from training_app.engine.routing.policy import (
     conditional,
     context,
     described,
-    greedy,
     likeliest_first,
     probabilities,
 )
+from training_app.engine.routing.walking import greedy
 
 #: Above this many agents a state has so many successors, sampled, and the next action of each is looked for among so
 #: many agents, those of highest value: all of them would cost the square of the agents.
@@ -419,8 +419,7 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
     much that is above what it gets), what each set is worth float32[N])."""
     if not len(val):
         return {}, np.zeros(0, np.float32)
-    limits: dict[str, Any] = {"min_agents": env.min_agents, "max_agents": env.max_agents, "allowed": env.allowed}
-    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, **limits)
+    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, env.limits)
     required = val.required & val.asked
     worth = env.goal.utility(chosen, required)
     figures = {

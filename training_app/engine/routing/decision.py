@@ -32,9 +32,10 @@ from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import JACCARD, Goal, goal_of
 from training_app.engine.routing.pairs import fit_pairs, fit_pairwise
-from training_app.engine.routing.policy import Policy, greedy
+from training_app.engine.routing.policy import Policy
 from training_app.engine.routing.published import learn_published
 from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
+from training_app.engine.routing.walking import greedy
 
 CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
 #: Of fewer validation rows the network is not learnt: of 53 it was never surely ahead, and took two thirds of the run's time.
@@ -184,26 +185,17 @@ def _exact(config: Config, training: Queries, report: dict[str, Any]) -> Callabl
 
 def selected(env: RoutingEnv, policy: Policy, queries: Queries, margin: float = 0.0) -> BoolArray:
     """The sets that a policy answers with, bool[N, A]."""
-    return greedy(
-        policy,
-        queries.x,
-        queries.extra,
-        queries.asked,
-        min_agents=env.min_agents,
-        max_agents=env.max_agents,
-        margin=margin,
-        allowed=env.allowed,
-    )[0]
+    return greedy(policy, queries.x, queries.extra, queries.asked, env.limits._replace(margin=margin))[0]
 
 
-def together(one: Queries, two: Queries) -> Queries:
+def together(first: Queries, second: Queries) -> Queries:
     """The queries of both."""
     return Queries(
-        np.concatenate([one.x, two.x]),
-        np.concatenate([one.extra, two.extra]),
-        np.concatenate([one.required, two.required]),
-        np.concatenate([one.asked, two.asked]),
-        groups=[*one.groups, *two.groups] if one.groups and two.groups else (),
+        np.concatenate([first.x, second.x]),
+        np.concatenate([first.extra, second.extra]),
+        np.concatenate([first.required, second.required]),
+        np.concatenate([first.asked, second.asked]),
+        groups=[*first.groups, *second.groups] if first.groups and second.groups else (),
     )
 
 

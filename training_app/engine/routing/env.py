@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.routing.allowed import Allowed
+from training_app.engine.routing.allowed import Allowed, SetLimits
 from training_app.engine.routing.goals import JACCARD, Goal
 
 
@@ -47,6 +47,11 @@ class RoutingEnv:
     max_steps: int = 0  # 0 is no limit; a limit matters where agents may be selected again
     goal: Goal = JACCARD
     allowed: Allowed | None = None  # None: every set is
+
+    @property
+    def limits(self) -> SetLimits:
+        """What every set keeps to."""
+        return SetLimits(self.min_agents, self.max_agents, allowed=self.allowed)
 
     @property
     def shaped(self) -> bool:

@@ -60,12 +60,8 @@ class HeldOut:
         """What a router answers to rows of its agents, and what that loses."""
         if not len(rows):
             return cls(np.zeros(0, np.float32), np.zeros(0), np.zeros(0, np.bool_))
-        log_odds, selected = router.log_odds(rows.texts), router.selections(rows.texts)
-        return cls(
-            router.certainty(rows.texts, log_odds, selected),
-            losses(selected, rows.required, loss),
-            ~router.strangers(rows.texts, log_odds, selected),
-        )
+        answers = router.answers(rows.texts)
+        return cls(answers.confidence, losses(answers.selected, rows.required, loss), ~answers.strange)
 
     @classmethod
     def together(cls, folds: Sequence[HeldOut], inflation: float) -> HeldOut:

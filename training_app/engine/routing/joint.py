@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from training_app.engine.reading.cold import ColdScores
+from training_app.engine.routing.allowed import SetLimits
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.exploring import Permits
 
@@ -44,8 +45,7 @@ def decided(trained: Mapping[int, float], scores: ColdScores, joining: Joining) 
     odds = log_odds(trained, likely, scores.trained)
     ids = list(odds)
     x, available = np.array([odds[agent] for agent in ids], np.float32), np.ones(len(ids), np.bool_)
-    min_agents, max_agents = joining.limits
-    order, _steps, _full = BayesPolicy(1.0, 0.0).walk(x, available, min_agents=min_agents, max_agents=max_agents)
+    order, _steps, _full = BayesPolicy(1.0, 0.0).walk(x, available, SetLimits(*joining.limits))
     chosen = tuple(ids[place] for place in order)
     return None if scores.cold.keys().isdisjoint(chosen) else chosen
 

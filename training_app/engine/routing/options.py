@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from training_app.engine.data import storable
+from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import STICKY, Continued, Explanation, Route
@@ -169,17 +170,26 @@ def agents() -> Value:
     """Agents by id or key: their ids, -1 for a key that the pool does not have."""
 
     def parse(value: Any, roster: Roster) -> frozenset[int]:
-        if not isinstance(value, list) or len(value) > MAX_AGENTS or any(type(one) not in (int, str) for one in value):
+        if (
+            not isinstance(value, list)
+            or len(value) > MAX_AGENTS
+            or any(type(agent) not in (int, str) for agent in value)
+        ):
             raise ValueError
-        if all(type(one) is int for one in value):
+        if all(type(agent) is int for agent in value):
             return frozenset(value)
         ids = {key: number for number, key in roster.keys.items()}
-        return frozenset(ids.get(one, -1) if type(one) is str else one for one in value)
+        return frozenset(ids.get(agent, -1) if type(agent) is str else agent for agent in value)
 
     def ignored(value: Any, roster: Roster) -> str:
         keys = set(roster.keys.values())
-        unknown = [str(one)[:20] for one in value if one not in roster.names and one not in keys]
-        return f"the pool has no agent {', '.join(unknown[:5])}" if unknown else ""
+        unknown = [agent for agent in value if agent not in roster.names and agent not in keys]
+        if not unknown:
+            return ""
+        text = f"the pool has no agent {', '.join(str(agent)[:20] for agent in unknown[:5])}"
+        named = {name.casefold(): roster.keys[number] for number, name in roster.names.items() if number in roster.keys}
+        meant = [named[agent.casefold()] for agent in unknown[:5] if str(agent).casefold() in named]
+        return f"{text}; agents are chosen by id or key: {', '.join(meant)}" if meant else text
 
     schema = {
         "type": "array",
@@ -336,17 +346,17 @@ class RequestOptions:
         available: frozenset[int] | None,
         rules: Rules | None = None,
     ) -> tuple[Route, Continued | None]:
-        """The route with the agents of the turn before, where they stay: see `Router.continued`. A threshold or an operating point of
+        """The route with the agents of the turn before, where they stay: see `holding.continued`. A threshold or an operating point of
         the request says by itself who is chosen."""
         if options is None:
-            return router.continued(text, route, available, rules=rules)
+            return holding.continued(router, text, route, available, rules=rules)
         values = options.values
         sticky = 0.0 if {"threshold", "operating_point"} & values.keys() else values.get("sticky", STICKY)
         last = values.get("previous")
         if isinstance(last, str):  # a decision, which only a server can look up
             last = None
-        return router.continued(
-            text, route, available, last=last, sticky=sticky, limits=options.limits(router),
+        return holding.continued(
+            router, text, route, available, last=last, sticky=sticky, limits=options.limits(router),
             rules=options.allowed(router.rules if rules is None else rules),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Policies as they are served: action values of a state, and the greedy walk to a set of agents. numpy only.
+"""Policies as they are served: action values of a state. `walking.py` goes by them to a set of agents. numpy only.
 
 A policy sees a query as `x`: per-agent log-odds float32[B, A] (shared policy), or any vector float32[B, D] (plain
 policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddqn.py` learns the same functions.
@@ -7,7 +7,7 @@ policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddq
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log1p
 from typing import Any, ClassVar
 
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.routing import allowed as rules
-from training_app.engine.routing.allowed import Allowed
+from training_app.engine.routing.allowed import NO_LIMITS, SetLimits
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.threshold import ThresholdPolicy
 
@@ -178,28 +177,25 @@ class SharedPolicy:
     ) -> tuple[FloatArray, FloatArray]:
         return self.fixed(x, extra, available)(np.arange(len(x)), selected, x.shape[1])
 
-    def walk(
-        self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
-    ) -> tuple[list[int], int, bool]:
-        """The greedy walk of one query without `extra`: (agents in the order taken, steps with STOP counted, whether
-        the limit ended it). x float32[A], available bool[A]. The same answer as `greedy`, without a batch's cost: the
-        context is kept as seven numbers that each step updates, and all arrays are made once. With `pairs`, every step changes what
-        is known of every agent, and `greedy` walks, as it does where agents cost.
+    @property
+    def walks_alone(self) -> bool:
+        """Whether `walk` may be asked: with `pairs` every step changes what is known of every agent, and what agents cost it does not
+        see."""
+        return self.pairs is None and self.costs is None
+
+    def walk(self, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS) -> tuple[list[int], int, bool]:
+        """The greedy walk of one query without `extra` through all sets: (agents in the order taken, steps with STOP counted, whether
+        the limit ended it). x float32[A], available bool[A]. The same answer as `walking.greedy`, without a batch's cost: the
+        context is kept as seven numbers that each step updates, and all arrays are made once.
         """
-        if self.pairs is not None or self.costs is not None:
-            limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
-            _, orders, counts = greedy(self, x[None], x[None, :0], available[None], **limits)
-            order = [a for a in orders[0].tolist() if a >= 0]
-            return order, int(counts[0]), bool(max_agents) and len(order) == max_agents
         if len(x) > SHORTLIST:
             ranked = likeliest_first(x, available)
-            order, steps, full = self._walk(x[ranked], available[ranked], min_agents, max_agents, margin)
+            order, steps, full = self._walk(x[ranked], available[ranked], limits)
             return ranked[order].tolist() if order else [], steps, full
-        return self._walk(x, available, min_agents, max_agents, margin)
+        return self._walk(x, available, limits)
 
-    def _walk(
-        self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
-    ) -> tuple[list[int], int, bool]:
+    def _walk(self, x: FloatArray, available: BoolArray, limits: SetLimits) -> tuple[list[int], int, bool]:
+        min_agents, max_agents, margin, _ = limits
         by_agent, by_state, rest = self._single
         clipped = x.clip(-LIMIT, LIMIT)
         p = np.exp(-clipped)
@@ -240,7 +236,7 @@ class SharedPolicy:
             np.rint(hidden, out=hidden)
             best = int(hidden.argmax())
             if count and count >= min_agents and clipped[best] <= -LIMIT:
-                # Nobody so unlikely joins others: see `greedy`.
+                # Nobody so unlikely joins others: see `walking.greedy`.
                 hidden[clipped[: len(hidden)] <= -LIMIT] = BARRED * grain
                 best = int(hidden.argmax())
             value = float(hidden[best]) / grain
@@ -381,141 +377,3 @@ def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
     if kind == BayesPolicy.kind:
         return BayesPolicy.from_parts(config, tensors)
     raise ValueError(f"unknown policy kind {kind!r}")
-
-
-def greedy(
-    policy: Policy,
-    x: FloatArray,
-    extra: FloatArray,
-    available: BoolArray,
-    *,
-    min_agents: int = 0,
-    max_agents: int = 0,
-    margin: float = 0.0,
-    allowed: Allowed | None = None,
-) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
-    """The greedy walk of B queries at once; where rules say what is `allowed`, through such sets, one query after the other.
-
-    An agent is taken while its value exceeds that of STOP by more than `margin` (the operating point). To others no agent is added
-    whose log-odds are at -LIMIT or below: nothing is gained by it, and in states that it never learnt from the network may think
-    otherwise and take everybody. Returns (selected bool[B, A], order int64[B, A]: the agents in the order they were taken, then -1,
-    and steps int64[B], STOP counted).
-    """
-    if isinstance(policy, BayesPolicy):
-        return _best_sets(policy, x, available, min_agents, max_agents, margin, allowed)
-    count, agents = available.shape
-    selected = np.zeros((count, agents), np.bool_)
-    order = np.full((count, agents), -1, np.int64)
-    steps = np.zeros(count, np.int64)
-    if allowed is not None:
-        limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
-        for row in range(count):
-            here = slice(row, row + 1)
-            chosen, steps[row], _ = walked(policy, x[here], extra[here], available[row], allowed, **limits)
-            selected[row, chosen] = True
-            order[row, : len(chosen)] = chosen
-        return selected, order, steps
-    limit = min(agents, max_agents) if max_agents else agents
-    # In slices that fit the processor's cache.
-    size = max(1, 4096 // agents)
-    for at in range(0, count, size):
-        here = slice(at, at + size)
-        if not (isinstance(policy, SharedPolicy) and agents > SHORTLIST):
-            parts = (selected[here], order[here], steps[here])
-            _walk_slice(policy, x[here], extra[here], available[here], min_agents, limit, margin, parts)
-            continue
-        ranked = likeliest_first(x[here], available[here])
-        parts = (selected[here].copy(), order[here], steps[here])
-        ranked_x: FloatArray = np.take_along_axis(x[here], ranked, axis=1)
-        ranked_available: BoolArray = np.take_along_axis(available[here], ranked, axis=1)
-        here_policy = policy if policy.costs is None else replace(policy, costs=policy.costs[ranked])
-        _walk_slice(here_policy, ranked_x, extra[here], ranked_available, min_agents, limit, margin, parts)
-        np.put_along_axis(selected[here], ranked, parts[0], axis=1)
-        order[here] = np.where(order[here] < 0, -1, np.take_along_axis(ranked, order[here].clip(0), axis=1))
-    return selected, order, steps
-
-
-def walked(
-    policy: Policy,
-    x: FloatArray,
-    extra: FloatArray,
-    available: BoolArray,
-    allowed: Allowed,
-    *,
-    min_agents: int = 0,
-    max_agents: int = 0,
-    margin: float = 0.0,
-) -> tuple[list[int], int, bool]:
-    """The greedy walk of one query through allowed sets, as of `allowed.walk`: x float32[1, A], available bool[A]."""
-
-    def values(selected: BoolArray) -> tuple[NDArray[Any], float]:
-        q, stop = policy.values(x, extra, selected[None], available[None])
-        q = np.rint(q[0] * GRAIN) / GRAIN
-        if selected.any() and isinstance(policy, SharedPolicy):
-            # To others nobody so unlikely is added: see `greedy`.
-            q = np.where(conditional(x, policy.pairs, selected[None])[0] > -LIMIT, q, BARRED)
-        return q, float(stop[0])
-
-    return rules.walk(values, available, allowed, min_agents=min_agents, max_agents=max_agents, margin=margin)
-
-
-def _best_sets(
-    policy: BayesPolicy,
-    x: FloatArray,
-    available: BoolArray,
-    min_agents: int,
-    max_agents: int,
-    margin: float,
-    allowed: Allowed | None,
-) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
-    """`greedy` by a rule that knows the best set at once, in slices that fit the processor's cache."""
-    size = max(1, 4096 // max(1, available.shape[1]))
-    limits: dict[str, Any] = {
-        "min_agents": min_agents,
-        "max_agents": max_agents,
-        "margin": margin,
-        "allowed": allowed,
-    }
-    parts = [
-        policy.sets(x[at : at + size], available[at : at + size], **limits) for at in range(0, max(1, len(x)), size)
-    ]
-    selected, order, steps = zip(*parts, strict=True)
-    return np.concatenate(selected), np.concatenate(order), np.concatenate(steps)
-
-
-def _walk_slice(
-    policy: Policy,
-    x: FloatArray,
-    extra: FloatArray,
-    available: BoolArray,
-    min_agents: int,
-    limit: int,
-    margin: float,
-    out: tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]],
-) -> None:
-    """Write one slice's part of what `greedy` returns; x and available of a shared policy with more agents than SHORTLIST stand
-    in order of their log-odds."""
-    selected, order, steps = out
-    active = np.arange(len(x))
-    values = policy.fixed(x, extra, available)
-    agents = available.shape[1]
-    for step in range(limit + 1):
-        if step == limit:
-            steps[active] = step
-            return
-        first = min(agents, step + SHORTLIST) if isinstance(policy, SharedPolicy) else agents
-        chosen = selected[active]
-        q, stop = values(active, chosen, first)
-        allowed = available[active, :first] & ~chosen[:, :first]
-        if step >= max(min_agents, 1) and isinstance(policy, SharedPolicy):
-            allowed &= conditional(x[active], policy.pairs, chosen)[:, :first] > -LIMIT
-        q = np.where(allowed, np.rint(q * GRAIN), -np.inf)
-        best = q.argmax(axis=1)
-        value = q[np.arange(len(active)), best] / GRAIN
-        go = (value > stop + margin) if step >= min_agents else np.isfinite(value)
-        steps[active[~go]] = step + 1
-        active, best = active[go], best[go]
-        if not active.size:
-            return
-        selected[active, best] = True
-        order[active, step] = best

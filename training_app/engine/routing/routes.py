@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.routing.allowed import Reason
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
@@ -26,6 +27,17 @@ class Route:
     steps: int
     stop_reason: StopReason
     abstained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a router answers to N texts over its A agents: its scores `log_odds` float32[N, A], the sets `selected` bool[N, A], the
+    `confidence` float32[N] that each is right, and `strange` bool[N]: abstained from because the text is like none that was learnt."""
+
+    log_odds: FloatArray
+    selected: BoolArray
+    confidence: FloatArray
+    strange: BoolArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ class Command(BaseCommand):
         if not checked:
             self.stdout.write(f"{pool.slug} has no must-pass case.")
             return
-        for one in checked:
-            self.stdout.write(f"{'ok    ' if one.holds else 'BROKEN'} {one.sentence()}")
-            if not one.holds:
-                self.stdout.write(f"       why: {one.case.reason} ({one.case.owner_name})")
+        for checked_case in checked:
+            self.stdout.write(f"{'ok    ' if checked_case.holds else 'BROKEN'} {checked_case.sentence()}")
+            if not checked_case.holds:
+                self.stdout.write(f"       why: {checked_case.case.reason} ({checked_case.case.owner_name})")
         wrong = len(cases.broken(checked))
         if wrong:
             raise CommandError(f"{model.name} breaks {wrong} of {len(checked)} must-pass cases")

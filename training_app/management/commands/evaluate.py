@@ -99,10 +99,12 @@ class Command(BaseCommand):
         return [
             Outcome(
                 "must-pass cases",
-                one.case.text,
-                "" if one.holds else f"{one.sentence()} Why: {one.case.reason} ({one.case.owner_name})",
+                checked_case.case.text,
+                ""
+                if checked_case.holds
+                else f"{checked_case.sentence()} Why: {checked_case.case.reason} ({checked_case.case.owner_name})",
             )
-            for one in checked
+            for checked_case in checked
         ]
 
     def _conclude(self, outcomes: list[Outcome], named: str | None) -> None:
@@ -161,8 +163,8 @@ def _limit(standard: Standard, figures: dict[str, dict[str, float]]) -> str:
     if standard.limited not in figures:
         return ""
     mean, word = figures[standard.limited]["mean"], standard.limited.replace("_", " ")
-    kept = "is kept" if standard.keeps(mean) else "is missed"
-    return f" Its limit, {word} {standard.limit:g}, {kept}: {mean:.3f}."
+    verdict = "is kept" if standard.keeps(mean) else "is missed"
+    return f" Its limit, {word} {standard.limit:g}, {verdict}: {mean:.3f}."
 
 
 def _share(text: str) -> float:

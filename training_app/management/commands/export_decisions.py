@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from datasets_app.management.console import pool_of
+from training_app.decision_archive import reading, storage
 from training_app.rollout import decision_exports
 
 
@@ -31,9 +32,14 @@ class Command(BaseCommand):
         decisions = decision_exports.kept(pool, options["since"], options["until"])
         try:
             count = decision_exports.write(
-                pool, options["folder"], options["format"], decisions, words=not options["without_text"]
+                pool,
+                options["folder"],
+                options["format"],
+                decisions,
+                words=not options["without_text"],
+                archived=reading.Search(since=options["since"], until=options["until"]),
             )
-        except (decision_exports.ExportError, OSError) as error:
+        except (decision_exports.ExportError, storage.ArchiveError, OSError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"{count:,} decisions of {pool.slug} are in {options['folder']}.")
 

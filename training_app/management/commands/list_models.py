@@ -31,9 +31,9 @@ class Command(BaseCommand):
             shown = f"{shown:<33}  {checked:>7}"
             if listed := getattr(model, "listed", []):
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in listed)
-            made = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
+            created = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
             source = f"run {model.run_id}" if model.run_id else "import"
             beside = f"  {stored.conclusion()}" if stored and stored.beside else ""
-            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}  {shown}  {made}  {source}{beside}")
-        if together := standings.of(pool):
-            self.stdout.write(together.sentence())
+            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}  {shown}  {created}  {source}{beside}")
+        if compared := verdict.how_compared(models, standings.of(pool)):
+            self.stdout.write(compared)

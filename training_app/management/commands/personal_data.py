@@ -49,7 +49,7 @@ class Command(BaseCommand):
         if do == "export":
             self._write(out, personal.export(user, ACTOR))
             return
-        for name, count in personal.counts(user):
+        for _words, name, count in personal.counts(user):
             self.stdout.write(f"{count:>9,}  {name}")
         if do == "erase" and self._sure(yes):
             self.stdout.write(f"Erased: what they said is that of “{personal.erase(user, ACTOR)}” now.")
@@ -64,9 +64,9 @@ class Command(BaseCommand):
         if do == "find":
             stored.record_search(terms, places, ACTOR)
         elif any(place.erasable for place in places) and self._sure(yes):
-            left = stored.erase(terms, ACTOR)
+            remaining = stored.erase(terms, ACTOR)
             self.stdout.write("Erased. Existing backups still contain the data.")
-            self._tell(left)
+            self._tell(remaining)
 
     def _tell(self, places: list[Place]) -> None:
         for place in places:

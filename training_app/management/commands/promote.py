@@ -48,8 +48,8 @@ class Command(BaseCommand):
         self.stdout.write(f"{model.name} answers now{instead}.")
 
     def _withdraw(self, model: RouterModel, note: str) -> None:
-        asked = approvals.waiting_for(model)
-        if asked is None:
+        promotion_request = approvals.waiting_for(model)
+        if promotion_request is None:
             raise registry.RegistryError(f"Nobody has asked for the promotion of {model.name}, nor for its canary.")
-        approvals.withdraw(asked, actor=Actor("promote"), note=note)
+        approvals.withdraw(promotion_request, actor=Actor("promote"), note=note)
         self.stdout.write(f"The request for {model.name} is withdrawn.")

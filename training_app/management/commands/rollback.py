@@ -6,13 +6,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
-from training_app.models.kinds import SET_ROUTER
+from training_app.models import SET_ROUTER, Promotion
 from training_app.versions import gate, kinds, registry
 
 
 class Command(BaseCommand):
     help = (
-        "Go back to the model that was active before; again, one further back. "
+        "Go back to the model that was active before; again, one further back. The first orchestrator or chooser is stopped. "
         "Example: python manage.py rollback --pool support"
     )
 
@@ -41,5 +41,8 @@ class Command(BaseCommand):
             raise CommandError(f'{error} Like this: rollback --pool {pool.slug} --override "why"') from None
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
+        if promotion.kind == Promotion.Kind.STOPPED:
+            self.stdout.write(f"{promotion.model.name} decides no more.")
+            return
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ""
         self.stdout.write(f"{promotion.model.name} answers now{instead}.")

@@ -29,35 +29,37 @@ class Command(BaseCommand):
         loaded = serving.load_one(_slug(options["pool"]))
         try:
             answer.check_text(options["text"])
-            given = answer.answer(loaded, options["text"], sticky=options["sticky_key"], explain=True, explore=False)
+            answered = answer.answer(loaded, options["text"], sticky=options["sticky_key"], explain=True, explore=False)
         except answer.Unroutable as problem:
             raise CommandError(f"the text {problem}.") from None
         except answer.NoModel as problem:
             raise CommandError(str(problem)) from None
-        assert given.explanation is not None, "it was asked for"
-        drawn = explanations.picture(given.explanation, explanations.columns_of(given.model.router.agents, given.pool))
-        self._answer(given, drawn)
+        assert answered.explanation is not None, "it was asked for"
+        drawn = explanations.picture(
+            answered.explanation, explanations.columns_of(answered.model.router.agents, answered.pool)
+        )
+        self._answer(answered, drawn)
         if options["explain"]:
             self._explain(drawn)
 
-    def _answer(self, given: Answer, drawn: Picture) -> None:
-        route, pool = given.route, given.pool
+    def _answer(self, answered: Answer, drawn: Picture) -> None:
+        route, pool = answered.route, answered.pool
         names = ", ".join(pool.names[number] for number in route.agents) or "none of these agents"
         doubt = " (a guess: the router abstains)" if route.abstained else ""
         canary = " (canary)" if pool.live is not None and pool.live.is_canary else ""
         self.stdout.write(f"{names}{doubt}")
         self.stdout.write(
-            f"{given.model.name}{canary}, confidence {route.confidence:.2f}, {route.steps} steps, ended: {route.stop_reason}\n\n"
+            f"{answered.model.name}{canary}, confidence {route.confidence:.2f}, {route.steps} steps, ended: {route.stop_reason}\n\n"
         )
         width = max((len(agent.name) for agent, _score, _taken in drawn.scores), default=0)
         for agent, score, chosen in drawn.scores:
             self.stdout.write(f"  {'*' if chosen else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
-        cold = given.cold.cold if given.cold is not None else {}
+        cold = answered.cold.cold if answered.cold is not None else {}
         if cold:
             self.stdout.write("\nBy its description, as the model has not learnt it yet")
         for number, likeness in cold.items():
             self.stdout.write(
-                f"  {'*' if number in given.cold_taken else ' '}     {pool.names[number]:{width}}  {likeness:.3f}"
+                f"  {'*' if number in answered.cold_taken else ' '}     {pool.names[number]:{width}}  {likeness:.3f}"
             )
         missing = [pool.names[number] for number in pool.not_covered if number not in cold]
         if missing:

@@ -85,10 +85,10 @@ class Command(BaseCommand):
 
     def _resume(self, pool: Pool, options: dict[str, Any]) -> None:
         """Go on with a run that waits. Its settings stand since it was launched."""
-        asked = {name: options.get(name) for name in ("config", "set", "promote", "queue")}
-        asked["include_llm"] = options.get("include_llm") is not None
-        if given := [f"--{name}" for name, value in asked.items() if value]:
-            refused_options = ", ".join(given).replace("_", "-")
+        settings_given = {name: options.get(name) for name in ("config", "set", "promote", "queue")}
+        settings_given["include_llm"] = options.get("include_llm") is not None
+        if refused := [f"--{name}" for name, value in settings_given.items() if value]:
+            refused_options = ", ".join(refused).replace("_", "-")
             raise CommandError(f"--resume goes on with a run as it was launched; leave out {refused_options}")
         run = Run.objects.filter(pool=pool, pk=options["resume"]).select_related("pool", "snapshot__pool").first()
         if run is None:
@@ -181,9 +181,9 @@ def read_config(name: str | None) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise CommandError(f"{name} must hold settings, one `name: value` a line")
     if ddqn_router.is_its_config(content):
-        settings, left = ddqn_router.its_recipe(content)
+        settings, unread = ddqn_router.its_recipe(content)
         sys.stderr.write(
-            f"{name} is of ddqn-router: the published recipe is trained with its settings; not read: {', '.join(left)}.\n"
+            f"{name} is of ddqn-router: the published recipe is trained with its settings; not read: {', '.join(unread)}.\n"
         )
         return settings
     return content

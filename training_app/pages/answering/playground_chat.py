@@ -12,10 +12,10 @@ from training_app.engine.routing.routes import Route
 Messages = list[dict[str, Any]]
 
 
-def so_far(asked: Any) -> Messages:
+def so_far(params: Any) -> Messages:
     """The messages that a form carries, oldest first; [] for none, or where they are no list."""
     try:
-        messages = json.loads(asked.get("messages") or "[]")
+        messages = json.loads(params.get("messages") or "[]")
     except (ValueError, RecursionError):
         return []
     return messages if isinstance(messages, list) else []
@@ -50,8 +50,8 @@ def drawn(pool: LoadedPool, messages: Messages) -> list[chat.ChatMessage]:
     by_id = {agent.id: agent for agent in pool.roster}
     routes = answer.answers(pool, turns, sticky=turns[0] if turns else "", explore=False)
     sets = {
-        place: [by_id[agent] for agent in given.route.agents if agent in by_id]
-        for place, given in zip(places, routes, strict=True)
+        place: [by_id[agent] for agent in answered.route.agents if agent in by_id]
+        for place, answered in zip(places, routes, strict=True)
     }
     # Whom an answer came from stands beside the turn that it answers.
     shown_messages = [Message(message.role, message.content) for message in earlier if message.content.strip()]

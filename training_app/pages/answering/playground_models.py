@@ -22,27 +22,27 @@ def versions(pool: Pool) -> list[RouterModel]:
     return list(models.select_related("pool").order_by("-version")[:OFFERED])
 
 
-def chosen(versions: Sequence[RouterModel], asked: str) -> RouterModel | None:
+def chosen(versions: Sequence[RouterModel], value: str) -> RouterModel | None:
     """The version of that number; None for what is no version of these, as "" for what answers now."""
-    number = parameters.number(asked)
+    number = parameters.number(value)
     return next((model for model in versions if model.version == number), None)
 
 
 def beside(model: RouterModel, query: str, route: Route) -> dict[str, Any]:
     """What the model answers to the same query, and how that differs: what it takes besides and what it leaves out."""
     try:
-        given = answer.answer(serving.pool_of(model), query, explore=False)
+        answered = answer.answer(serving.pool_of(model), query, explore=False)
     except (registry.RegistryError, ArtifactError) as problem:
         return {"model": model, "problem": str(problem)}
-    by_number = {agent.id: agent for agent in given.pool.roster}
+    by_number = {agent.id: agent for agent in answered.pool.roster}
 
     def agents(numbers: set[int]) -> list[Any]:
         return [by_number[number] for number in sorted(numbers) if number in by_number]
 
-    theirs, ours = set(given.route.agents), set(route.agents)
+    theirs, ours = set(answered.route.agents), set(route.agents)
     return {
         "model": model,
-        "route": given.route,
+        "route": answered.route,
         "agents": agents(theirs),
         "more": agents(theirs - ours),
         "less": agents(ours - theirs),

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Lower
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -23,11 +23,12 @@ from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.pages import chat
 from datasets_app.pages.correction_form import CorrectionForm
+from routerweb.database.trigrams import are_indexed
 from routerweb.http import page
 from routerweb.pages import paging, parameters
 from routerweb.pages.downloads import download
-from routerweb.trigrams import are_indexed
 from training_app.answering import answer, described, explanations, marks, nearest, replays, serving
+from training_app.decision_archive import reading
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError, Router
 from training_app.models import Decision, Outcome
@@ -79,9 +80,9 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
     context["may_label"] = Role.LABELER in roles_of(request.user, slug)
-    asked = request.POST if request.method == "POST" else request.GET
+    params = request.POST if request.method == "POST" else request.GET
     versions = playground_models.versions(pool)
-    tried, beside = (playground_models.chosen(versions, asked.get(name, "")) for name in ("model", "beside"))
+    tried, beside = (playground_models.chosen(versions, params.get(name, "")) for name in ("model", "beside"))
     answering = loaded is not None and loaded.model is not None
     if not answering and tried is None:
         tried = versions[0] if versions else None  # nothing answers yet: the newest is tried
@@ -95,49 +96,53 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
     if loaded is not None and loaded.model is None and (by_descriptions := described.described(loaded)) is not None:
         loaded = by_descriptions
         context["by_descriptions"] = True
-    if "query" in asked and loaded and loaded.model:
-        query = asked["query"].replace("\r\n", "\n")
-        messages = playground_chat.so_far(asked)
+    if "query" in params and loaded and loaded.model:
+        query = params["query"].replace("\r\n", "\n")
+        messages = playground_chat.so_far(params)
         context["query"] = query
         try:
             turn = playground_chat.query_in(messages, query)
-            given = answer.answer(loaded, turn, explain=True, explore=False)
-            if "go_on" in asked:
-                messages = playground_chat.gone_on(messages, query, given.route, asked.get("reply", "").strip())
+            answered = answer.answer(loaded, turn, explain=True, explore=False)
+            if "go_on" in params:
+                messages = playground_chat.gone_on(messages, query, answered.route, params.get("reply", "").strip())
                 context["query"] = ""
             context |= {"chat": playground_chat.drawn(loaded, messages), "said_before": json.dumps(messages)}
         except (answer.Unroutable, BadConversation) as problem:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:
-            if "go_on" not in asked:
-                context |= {**_answered(given), "marks": _marks(given.model.router, turn)}
+            if "go_on" not in params:
+                context |= {**_answered(answered), "marks": _marks(answered.model.router, turn)}
                 if context["may_label"] and not messages:
                     chosen = [agent.id for agent in context["cold_taken"]]
-                    context["correction"] = CorrectionForm.of(pool, query, [*given.route.agents, *chosen], "playground")
+                    context["correction"] = CorrectionForm.of(
+                        pool, query, [*answered.route.agents, *chosen], "playground"
+                    )
                 context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, turn)}
                 if beside is not None:
-                    context["other"] = playground_models.beside(beside, turn, given.route)
+                    context["other"] = playground_models.beside(beside, turn, answered.route)
     if getattr(request, "htmx", False):
         return render(request, "training_app/_playground_result.html", context)
     return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))
 
 
-def _answered(given: answer.Answer) -> dict[str, Any]:
+def _answered(answered: answer.Answer) -> dict[str, Any]:
     """An answer as the playground shows it."""
-    by_number = {agent.id: agent for agent in given.pool.roster}
-    cold = given.cold.cold if given.cold is not None else {}
-    explained = given.explanation
+    by_number = {agent.id: agent for agent in answered.pool.roster}
+    cold = answered.cold.cold if answered.cold is not None else {}
+    explained = answered.explanation
     assert explained is not None, "the playground asks for an explanation"
     return {
-        "route": given.route,
-        "model": given.model,
-        "is_canary": given.pool.live is not None and given.pool.live.is_canary,
-        "reason": REASONS[given.route.stop_reason],
-        "picture": explanations.picture(explained, explanations.columns_of(given.model.router.agents, given.pool)),
-        "not_covered": [by_number[number] for number in given.pool.not_covered if number not in cold],
-        "cold": [(by_number[number], score, number in given.cold_taken) for number, score in cold.items()],
-        "cold_taken": [by_number[number] for number in given.cold_taken],
-        "answer": json.dumps(answer.as_json(given, kept=False), ensure_ascii=False, indent=2),
+        "route": answered.route,
+        "model": answered.model,
+        "is_canary": answered.pool.live is not None and answered.pool.live.is_canary,
+        "reason": REASONS[answered.route.stop_reason],
+        "picture": explanations.picture(
+            explained, explanations.columns_of(answered.model.router.agents, answered.pool)
+        ),
+        "not_covered": [by_number[number] for number in answered.pool.not_covered if number not in cold],
+        "cold": [(by_number[number], score, number in answered.cold_taken) for number, score in cold.items()],
+        "cold_taken": [by_number[number] for number in answered.cold_taken],
+        "answer": json.dumps(answer.as_json(answered, kept=False), ensure_ascii=False, indent=2),
     }
 
 
@@ -192,6 +197,7 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "reports": OUTCOMES.items(),
         "formats": [(name, word) for name, word in FORMATS.items() if decision_exports.can_write(name)],
         "outcomes": outcomes.by_model(pool),
+        "archived": None if shown.next else reading.extent(pool),
     }
     return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
 
@@ -221,13 +227,11 @@ def _fitting(rows: DecisionQuerySet, chosen: Mapping[str, str], words: str = "te
 @require_role(Role.OPS)
 def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """One decision, and the same picture by replaying it on the model version that made it."""
-    decision = get_object_or_404(
-        Decision.objects.select_related("model__pool", "pool", "api_key"),
-        pool__slug=slug,
-        pk=decision_id,
-    )
+    kept = reading.wherever(decision_id, Pool.objects.filter(slug=slug))
+    if kept is None:
+        raise Http404
+    decision, outcome = kept.decision, kept.outcome
     agents = {agent.number: agent for agent in decision.pool.agents.all()}
-    outcome = Outcome.objects.filter(decision_id=decision.pk, pool=decision.pool).first()
     context: dict[str, Any] = {
         "pool": decision.pool,
         "decision": decision,
@@ -270,8 +274,8 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
 
 def curl(slug: str, query: str) -> str:
     """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key, but in a public demo."""
-    asked = {"messages": as_json(query)} if before(query) else {"query": query}
-    body = json.dumps({**asked, "pool": slug}, ensure_ascii=False)
+    body_of_query = {"messages": as_json(query)} if before(query) else {"query": query}
+    body = json.dumps({**body_of_query, "pool": slug}, ensure_ascii=False)
     key = public_demo.key() or "$ROUTERWEB_KEY"
     return (
         f"curl -X POST {shlex.quote(settings.SITE_URL + '/api/route/')} \\\n"

@@ -97,11 +97,11 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
     both = traffic_hours.hours(pool, begin - timedelta(hours=hours))
-    seen = [row for row in both if row.hour >= begin]
-    count = sum(row.answers for row in seen)
+    recent = [row for row in both if row.hour >= begin]
+    count = sum(row.answers for row in recent)
     asks = LiveSettings.objects.filter(pool=pool, ask_cost__isnull=False).exists()
-    asked = Decision.objects.filter(pool=pool, at__gte=begin, detail__has_key="ask").count() if asks else None
-    columns = _few(pool, starts) if count <= FEW else [_column(pool, start, step, seen) for start in starts]
+    questions = Decision.objects.filter(pool=pool, at__gte=begin, detail__has_key="ask").count() if asks else None
+    columns = _few(pool, starts) if count <= FEW else [_column(pool, start, step, recent) for start in starts]
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -118,10 +118,10 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         hours=hours,
         count=count,
         before=sum(row.answers for row in both) - count,
-        abstained=sum(row.abstained for row in seen),
-        none=sum(row.none for row in seen),
-        unsure=sum(row.unsure for row in seen),
-        asked=asked,
+        abstained=sum(row.abstained for row in recent),
+        none=sum(row.none for row in recent),
+        unsure=sum(row.unsure for row in recent),
+        asked=questions,
         p50=quantile(values, weights, 0.50) if count >= LEAST_TIMED else None,
         p95=quantile(values, weights, 0.95) if count >= LEAST_TIMED else None,
         per_answer=sum(chosen.values()) / total if total else None,
@@ -181,9 +181,9 @@ def _labels(columns: Sequence[Column], hours: int) -> list[str]:
 
 def success(pool: Pool) -> tuple[int, float | None]:
     """(outcomes of the last week, the share of them that were a success)."""
-    seen = traffic_hours.hours(pool, timezone.now() - OUTCOMES)
-    count = sum(row.outcomes for row in seen)
-    return count, sum(row.successes for row in seen) / count if count else None
+    hours = traffic_hours.hours(pool, timezone.now() - OUTCOMES)
+    count = sum(row.outcomes for row in hours)
+    return count, sum(row.successes for row in hours) / count if count else None
 
 
 def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
@@ -203,31 +203,40 @@ def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
     }
 
 
-def in_words(pool: Pool, model: RouterModel | None, seen: Traffic, outcomes: tuple[int, float | None]) -> str:
+def in_words(pool: Pool, model: RouterModel | None, figures: Traffic, outcomes: tuple[int, float | None]) -> str:
     """How the pool is doing, in the words that one would say to somebody who passes by."""
     if model is None:
         text = _("%(pool)s has no model yet. Its agents' descriptions answer meanwhile.")
         return text % {"pool": pool.name} if pool.agents.active().exists() else _("Nothing answers yet.")
-    period = _("the last 24 hours") if seen.hours == 24 else _("the last seven days")
-    if not seen.count:
+    period = _("the last 24 hours") if figures.hours == 24 else _("the last seven days")
+    if not figures.count:
         return _("%(model)s is ready, and got no requests in %(period)s.") % {"model": model.name, "period": period}
     words = ngettext(
         "%(pool)s answered %(count)s query in %(period)s, now by %(model)s.",
         "%(pool)s answered %(count)s queries in %(period)s, now by %(model)s.",
-        seen.count,
-    ) % {"pool": pool.name, "model": model.name, "count": f"{seen.count:,}", "period": period}
-    if seen.p95 is not None:
-        words += " " + _("95 in 100 took less than %(ms)s ms.") % {"ms": _ms(seen.p95)}
-    if seen.abstaining >= 0.005:
-        words += " " + _("It abstained on %(share)s in 100.") % {"share": f"{100 * seen.abstaining:.0f}"}
+        figures.count,
+    ) % {"pool": pool.name, "model": model.name, "count": f"{figures.count:,}", "period": period}
+    if figures.p95 is not None:
+        words += " " + _("95 in 100 took less than %(ms)s ms.") % {"ms": _ms(figures.p95)}
+    if figures.abstaining >= 0.005:
+        words += " " + _("It abstained on %(share)s in 100.") % {"share": f"{100 * figures.abstaining:.0f}"}
     count, share = outcomes
     if share is not None:
-        words += " " + ngettext(
-            "Of %(count)s outcome that applications reported in a week, %(share)s in 100 were a success.",
-            "Of %(count)s outcomes that applications reported in a week, %(share)s in 100 were a success.",
-            count,
-        ) % {"count": f"{count:,}", "share": f"{100 * share:.0f}"}  # fmt: skip
+        words += " " + _reported(count, share)
     return words
+
+
+def _reported(count: int, share: float) -> str:
+    """How the outcomes that applications reported in a week turned out, in a sentence."""
+    if count == 1 and share:
+        return _("The one outcome that applications reported in a week was a success.")
+    if count == 1:
+        return _("The one outcome that applications reported in a week was a failure.")
+    return ngettext(
+        "Of %(count)s outcome that applications reported in a week, %(share)s in 100 were a success.",
+        "Of %(count)s outcomes that applications reported in a week, %(share)s in 100 were a success.",
+        count,
+    ) % {"count": f"{count:,}", "share": f"{100 * share:.0f}"}
 
 
 def _ms(value: float) -> str:

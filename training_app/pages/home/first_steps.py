@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from django.db.models import Count, Max, Q
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
@@ -13,8 +14,8 @@ from agents_app.models import Agent, ApiKey, Pool
 from datasets_app.figures import progress
 from datasets_app.figures.progress import LEAST_TO_TRAIN
 from datasets_app.traces import traffic
-from training_app.models import RouterModel, Run
-from training_app.versions import registry, verdict
+from training_app.models import SET_ROUTER, RouterModel, Run
+from training_app.versions import kinds, registry, verdict
 
 #: A pool chooses between at least so many agents.
 AGENTS = 2
@@ -22,6 +23,7 @@ AGENTS = 2
 LABELS, LABELS_EACH = 50, 10
 PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
 OPS = frozenset({Role.OPS})
+COMING = (Run.Status.QUEUED, Run.Status.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,11 @@ class Path:
 
 
 def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None = None) -> Path | None:
-    """The set-up path of a pool for somebody with these roles; None once a model is active and a key may ask it. `labeled` where
+    """The set-up path of a pool for somebody with these roles; None once a model is in use and a key may ask it. `labeled` where
     somebody has counted it already."""
     active = registry.active(pool)
     asking = [key for key in ApiKey.objects.live().filter(pools=pool) if ApiKey.Scope.ROUTE in key.scopes]
-    if active is not None and asking:
+    if asking and (active is not None or kinds.in_use_beside_router(pool)):
         return None
     agents = progress.by_agent(pool)
     labeled = labeled or progress.labeled(pool)
@@ -82,13 +84,18 @@ def target(agents: int) -> int:
     return max(LABELS, LABELS_EACH * agents)
 
 
+def _grouped(number: int) -> str:
+    """A count as every page shows it."""
+    return str(number_format(number, force_grouping=True))
+
+
 def _without_button(step: Step) -> Step:
     return Step(step.name, step.title, step.done, step.count, step.missing)
 
 
 def _agents(pool: Pool, count: int) -> Step:
     done = count >= AGENTS
-    words = ngettext("%(n)s agent", "%(n)s agents", count) % {"n": number_format(count)}
+    words = ngettext("%(n)s agent", "%(n)s agents", count) % {"n": _grouped(count)}
     by_hand = reverse("agents_add_several", args=[pool.slug])
     if not done and traffic.came_in(pool):
         missing = _("The traffic names the agents that answered. Add them with one click.")
@@ -106,7 +113,7 @@ def _queries(pool: Pool, labeled: progress.Labeled) -> Step:
         "queries",
         _("Bring queries"),
         count > 0,
-        ngettext("%(n)s query", "%(n)s queries", count) % {"n": number_format(count)},
+        ngettext("%(n)s query", "%(n)s queries", count) % {"n": _grouped(count)},
         "" if count else _("A file of texts, a spreadsheet or a few pasted lines. Labels may come with them."),
         _("Import queries"),
         reverse("import", args=[pool.slug]),
@@ -119,7 +126,7 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
     if have < aim <= have + llm:
         missing = _("An LLM's labels judge the router until people have labeled enough.")
     elif have < aim:
-        missing = ngettext("%(n)s more label.", "%(n)s more labels.", aim - have) % {"n": number_format(aim - have)}
+        missing = ngettext("%(n)s more label.", "%(n)s more labels.", aim - have) % {"n": _grouped(aim - have)}
         short = aim - labeled.queries
         if short > 0:
             words = ngettext(
@@ -127,10 +134,13 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
                 "That takes %(n)s more queries than the pool has.",
                 short,
             )
-            missing += " " + words % {"n": number_format(short)}
-    count = _("%(have)s of %(aim)s") % {"have": number_format(have), "aim": number_format(aim)}
+            missing += " " + words % {"n": _grouped(short)}
+    if have < aim:
+        count = _("%(have)s of %(aim)s") % {"have": _grouped(have), "aim": _grouped(aim)}
+    else:
+        count = ngettext("%(n)s label", "%(n)s labels", have) % {"n": _grouped(have)}
     if llm:
-        count = _("%(count)s, and %(llm)s by an LLM") % {"count": count, "llm": number_format(llm)}
+        count = _("%(count)s, and %(llm)s by an LLM") % {"count": count, "llm": _grouped(llm)}
     out_of_queries = have >= labeled.queries
     also, also_at = "", ""
     if LEAST_TO_TRAIN <= have < aim:
@@ -160,30 +170,42 @@ def _from_traffic(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
 
 
 def _training(pool: Pool, labels: int, active: RouterModel | None) -> Step:
-    runs = Run.objects.filter(pool=pool)
-    finished = runs.filter(status=Run.Status.DONE).count()
-    last = runs.order_by("-pk").first()
-    count = ngettext("%(n)s run finished", "%(n)s runs finished", finished) % {"n": number_format(finished)}
+    finished, run = _runs(pool)
+    count = ngettext("%(n)s run finished", "%(n)s runs finished", finished) % {"n": _grouped(finished)}
     done = finished > 0 or active is not None
-    address, action, missing = reverse("run_new", args=[pool.slug]), _("Train"), ""
-    if last and last.status in (Run.Status.QUEUED, Run.Status.RUNNING):
-        action, address = _("Watch the run"), reverse("run", args=[pool.slug, last.pk])
-        missing = _("It waits for a worker.") if last.status == Run.Status.QUEUED else _("It trains now.")
-    elif last and last.status == Run.Status.FAILED and not done:
-        missing = _("The last run failed: %(why)s") % {"why": last.error[:200]}
+    address, action, missing, also, also_at = reverse("run_new", args=[pool.slug]), _("Train"), "", "", ""
+    if run and run.status in COMING:
+        if run.kind != SET_ROUTER:
+            also, also_at = action, address
+        action, address = _("Watch the run"), reverse("run", args=[pool.slug, run.pk])
+        missing = _("It waits for a worker.") if run.status == Run.Status.QUEUED else _("It trains now.")
+    elif run and run.status == Run.Status.FAILED and not done:
+        missing = _("The last run failed: %(why)s") % {"why": run.error[:200]}
     elif labels < LEAST_TO_TRAIN and not done:
         missing = ngettext("It takes at least %(n)s label.", "It takes at least %(n)s labels.", LEAST_TO_TRAIN) % {
             "n": LEAST_TO_TRAIN
         }
         action = ""
-    return Step("train", _("Train"), done, count, missing, action, address)
+    return Step("train", _("Train"), done, count, missing, action, address, also, also_at)
+
+
+def _runs(pool: Pool) -> tuple[int, Run | None]:
+    """How many runs have trained a router, and the last run of any kind that waits or trains, else the last of a router."""
+    router, coming = Q(kind=SET_ROUTER), Q(status__in=COMING)
+    totals = Run.objects.filter(pool=pool).aggregate(
+        finished=Count("pk", filter=router & Q(status=Run.Status.DONE)),
+        router=Max("pk", filter=router),
+        coming=Max("pk", filter=coming),
+    )
+    return totals["finished"], Run.objects.filter(pk=totals["coming"] or totals["router"]).first()
 
 
 def _promotion(pool: Pool, active: RouterModel | None) -> Step:
     if active is not None:
         text = _("%(model)s answers") % {"model": active.name}
         return Step("promote", _("Promote"), True, text, "", "", "")
-    model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
+    models = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, pruned_at__isnull=True)
+    model = models.order_by("-version").first()
     if model is None:
         return Step("promote", _("Promote"), False, _("no model yet"), _("Until then the agents' descriptions answer."))
     judgement = verdict.of(model)
@@ -194,7 +216,7 @@ def _promotion(pool: Pool, active: RouterModel | None) -> Step:
 
 
 def _key(pool: Pool, keys: int) -> Step:
-    count = ngettext("%(n)s key", "%(n)s keys", keys) % {"n": number_format(keys)}
+    count = ngettext("%(n)s key", "%(n)s keys", keys) % {"n": _grouped(keys)}
     missing = "" if keys else _("Applications send it with every request.")
     return Step(
         "key", _("Make a key"), keys > 0, count, missing, _("Make a key"), reverse("settings_keys", args=[pool.slug])

@@ -25,7 +25,7 @@ from training_app.models import RouterModel, Run
 from training_app.pages.home import dashboard, first_steps, inbox, questions
 from training_app.rollout import promises, trials
 from training_app.training import previews, sample
-from training_app.versions import more_labels, registry, scorecards, verdict
+from training_app.versions import kinds, more_labels, registry, scorecards, verdict
 from training_app.watching import alarms
 
 RECENT = timedelta(days=7)
@@ -85,9 +85,9 @@ def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any]) -> Http
                 "counted_at": progress.counted_at(pool),
             }
         if Role.OPS in roles:
-            asked = request.GET.get("hours", "")
-            left = context["labeling"]["left"].total if "labeling" in context else None
-            context |= operations(pool, 168 if asked == "168" else 24, labeling=left)
+            hours = request.GET.get("hours", "")
+            to_label = context["labeling"]["left"].total if "labeling" in context else None
+            context |= operations(pool, 168 if hours == "168" else 24, labeling=to_label)
         if roles & {Role.OPS, Role.REVIEWER}:
             context["path"] = first_steps.path(pool, roles, context["labeled"])
             waiting = [line for line in context.get("inbox", ()) if line.pool == pool]
@@ -128,7 +128,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "work": dashboard.work(pool, labeling),
         "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
         "runs": last_runs,
-        "attention": attention(pool, has_model=model is not None, last_runs=last_runs),
+        "attention": attention(pool, has_model=bool(model or kinds.in_use_beside_router(pool)), last_runs=last_runs),
         "answering": trials.answering(pool),
         "away": list(pool.agents.active().filter(available=False).order_by("number")),
         "operates": True,
@@ -154,5 +154,5 @@ def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tupl
     if failed:
         text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
         lines.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
-    lines += previews.as_counted(pool).warnings
+    lines += [warning for warning in previews.as_counted(pool).warnings if warning.address]
     return lines

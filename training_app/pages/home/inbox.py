@@ -14,8 +14,10 @@ from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.figures import progress
 from datasets_app.traces import traffic
+from routerweb import hooks
 from training_app.models import SET_ROUTER, AgentProposal, RouterModel, Run
-from training_app.versions import registry
+from training_app.training import stages
+from training_app.versions import kinds, registry
 from training_app.watching import alarms
 
 #: Seconds that a label takes, for "about so many minutes": what people took in the measured walks.
@@ -23,7 +25,7 @@ SECONDS_EACH = 8
 #: Pools that are looked at; whoever has more chooses one.
 MOST_POOLS = 30
 #: The most urgent kind first.
-ORDER = ("alarm", "candidate", "dispute", "train", "label", "set up", "proposal", "run")
+ORDER = ("alarm", "person", "candidate", "dispute", "train", "label", "set up", "proposal", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,17 @@ class Line:
 
 
 def lines(
-    pools: Sequence[tuple[Pool, Collection[Role]]], person: User, left: progress.Left | None = None
+    pools: Sequence[tuple[Pool, Collection[Role]]], person: User, items: progress.Left | None = None
 ) -> list[Line]:
     """What waits in these pools for somebody with these roles there; `left` of a single pool, where it is counted already."""
-    waiting = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, left)]
+    waiting = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, items)]
     # An alarm of the site is one of each pool: it is shown once.
     alarmed = {line.sentence: line for line in reversed(waiting) if line.kind == "alarm"}
     result = [line for line in waiting if line.kind != "alarm" or alarmed[line.sentence] is line]
     return sorted(result, key=lambda line: ORDER.index(line.kind))
 
 
-def _of(pool: Pool, roles: Collection[Role], person: User, left: progress.Left | None) -> Iterator[Line]:
+def _of(pool: Pool, roles: Collection[Role], person: User, items: progress.Left | None) -> Iterator[Line]:
     if Role.OPS in roles:
         yield from _operating(pool)
     if Role.REVIEWER in roles:
@@ -58,14 +60,18 @@ def _of(pool: Pool, roles: Collection[Role], person: User, left: progress.Left |
                 "%(n)s query about which people disagree", "%(n)s queries about which people disagree", disputes
             )
             address = reverse("review", args=[pool.slug])
-            yield Line("dispute", pool, text % {"n": number_format(disputes)}, _("Review"), address)
+            yield Line(
+                "dispute", pool, text % {"n": number_format(disputes, force_grouping=True)}, _("Review"), address
+            )
     if Role.LABELER in roles:
-        waiting = (left or progress.left(pool, person)).yours
+        waiting = (items or progress.left(pool, person)).yours
         if waiting and pool.agents.active().exists():
             minutes = max(1, round(waiting * SECONDS_EACH / 60))
-            text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {"n": number_format(waiting)}
+            text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {
+                "n": number_format(waiting, force_grouping=True)
+            }
             text += ", " + ngettext("about %(m)s minute", "about %(m)s minutes", minutes) % {
-                "m": number_format(minutes)
+                "m": number_format(minutes, force_grouping=True)
             }
             yield Line("label", pool, text, _("Label"), reverse("label", args=[pool.slug]))
 
@@ -78,6 +84,9 @@ def _operating(pool: Pool) -> Iterator[Line]:
         if more := len(open_alarms) - 1:
             text += ngettext(", and %(n)d more alarm", ", and %(n)d more alarms", more) % {"n": more}
         yield Line("alarm", pool, text, _("Look"), reverse("alarms", args=[pool.slug]))
+    for waiting in hooks.waits_for_ops(pool):
+        for sentence, action, address in waiting:
+            yield Line("person", pool, sentence, action, address)
     active = registry.active(pool)
     candidate = (
         RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, state=RouterModel.State.CANDIDATE, pruned_at=None)
@@ -99,9 +108,10 @@ def _operating(pool: Pool) -> Iterator[Line]:
             if running.status == Run.Status.RUNNING
             else _("%(run)s waits for a worker")
         )
-        words = {"run": _("Run %(number)d") % {"number": running.pk}, "phase": running.phase, "share": share}
+        phase = stages.NAMES[stages.stage_of(running)] if running.phase in stages.PHASES else running.phase
+        words = {"run": _("Run %(number)d") % {"number": running.pk}, "phase": phase, "share": share}
         yield Line("run", pool, (text % words).rstrip(": "), _("Watch"), reverse("run", args=[pool.slug, running.pk]))
-    elif active is None and candidate is None:
+    elif active is None and candidate is None and not kinds.in_use_beside_router(pool):
         yield _setting_up(pool)
 
 

@@ -22,7 +22,7 @@ from training_app.engine.data import shares
 from training_app.engine.data.conversations import from_json
 from training_app.models import SET_ROUTER, Decision, Interval, RouterModel, Run
 from training_app.pages.home import inbox
-from training_app.versions import registry, verdict
+from training_app.versions import kinds, registry, verdict
 from training_app.watching import alarms
 
 MONTH = timedelta(days=30)
@@ -63,7 +63,7 @@ def questions(pool: Pool, waiting: list[inbox.Line], person: User) -> list[Quest
 
 
 def _opens(person: User, address: str) -> bool:
-    return address.startswith("mailto:") or bool(address and may_open(person, address))
+    return address.startswith("mailto:") or bool(address and may_open(person, address.partition("?")[0]))
 
 
 def _page(name: str, pool: Pool, *parts: object) -> str:
@@ -78,6 +78,8 @@ def _good(pool: Pool, active: RouterModel | None) -> Question:
             " ".join(part for part in (judged.share(), judged.judge) if part) if judged else _("It was never judged.")
         )
         return Question(question, f"{active.name}: {text}", _("Verdict"), _page("model", pool, active.version))
+    for model, what in kinds.in_use_beside_router(pool):
+        return Question(question, f"{model.name}: {what}", _("Verdict"), _page("model", pool, model.version))
     agents = pools.roster(pool)
     if not agents:
         return Question(question, _("Nothing answers yet."), _("Add agents"), _page("agents_add_several", pool))
@@ -107,7 +109,8 @@ def _better(pool: Pool, active: RouterModel | None) -> Question:
         judged = verdict.of(candidate)
         text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
-    text = _("No newer model waits.") if active else _("No model was trained yet.")
+    in_use = active or kinds.in_use_beside_router(pool)
+    text = _("No newer model waits.") if in_use else _("No model was trained yet.")
     return Question(question, text, _("Train"), _page("run_new", pool))
 
 
@@ -186,6 +189,6 @@ def whom(pool: Pool) -> Question:
     named = list(people.distinct().order_by("is_superuser", "pk")[:NAMED])
     if not named:
         return Question(question, _("Nobody operates this pool. Whoever installed Routerweb can invite somebody."))
-    text = ", ".join(one.get_full_name() or one.username for one in named)
-    mail = next((one.email for one in named if one.email), "")
+    text = ", ".join(person.get_full_name() or person.username for person in named)
+    mail = next((person.email for person in named if person.email), "")
     return Question(question, text, _("Write") if mail else "", f"mailto:{mail}" if mail else "")

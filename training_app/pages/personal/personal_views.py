@@ -51,10 +51,10 @@ def personal_data(request: HttpRequest) -> HttpResponseBase:
     form = TermsForm(request.POST or None)
     context: dict[str, Any] = {"form": form, "most_queries": QUERIES}
     if request.method == "POST" and form.is_valid():
-        terms, actor, asked = form.cleaned_data["terms"], person(request), request.POST.get("do")
-        if asked == "export":
+        terms, actor, action = form.cleaned_data["terms"], person(request), request.POST.get("do")
+        if action == "export":
             return download([stored.export(terms, actor)], "application/zip", "personal-data.zip")
-        if asked == "erase" and request.POST.get("sure") == "1":
+        if action == "erase" and request.POST.get("sure") == "1":
             try:
                 places = stored.erase(terms, actor, most_queries=QUERIES)
             except PersonalDataError as error:

@@ -37,12 +37,12 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {"pool": pool, "round": checks.ROUND, "minutes": max(1, round(checks.ROUND / 6))}
     if open_:
         drawn = CheckedAnswer.objects.filter(pool=pool, round=open_[0].round)
-        now = next((one for one in open_ if checks.decision_of(one)), open_[0])
-        made = checks.decision_of(now)
+        now = next((answer for answer in open_ if checks.decision_of(answer)), open_[0])
+        decision = checks.decision_of(now)
         context |= {
             "now": now,
-            "query_text": made.routed_text if made else "",
-            "before": made.messages if made else None,
+            "query_text": decision.routed_text if decision else "",
+            "before": decision.messages if decision else None,
             "agents": list(pool.agents.active().order_by("number")),
             "done": drawn.done().count(),
             "of": drawn.count(),
@@ -63,17 +63,17 @@ def _act(request: HttpRequest, pool: Pool) -> None:
         messages.success(request, words % {"n": drawn})
         return
     key = parameters.number(request.POST.get("check", ""))
-    one = get_object_or_404(CheckedAnswer, pool=pool, pk=key)
+    answer = get_object_or_404(CheckedAnswer, pool=pool, pk=key)
     if do == "skip":
-        checks.leave_out(one)
+        checks.leave_out(answer)
     else:
         numbers = [parameters.number(value) for value in request.POST.getlist("agent")]
         chosen = {number for number in numbers if number is not None}
         if bool(chosen) == bool(request.POST.get("none")):
             raise labeling.ChoiceError(_("Choose the agents that it needs, or none of these."))
-        checks.answer(one, chosen, person(request))
+        checks.answer(answer, chosen, person(request))
     if not checks.waiting(pool):
-        promise_alarms.tell(one.model)
+        promise_alarms.tell(answer.model)
 
 
 def _result(pool: Pool) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
     canary, canary_stop."""
     pool = get_pool(request, slug)
     kinds_here = _kinds(pool)
-    kind = next((one for one in kinds_here if one.name == request.GET.get("kind")), kinds_here[0])
+    kind = next((kind_here for kind_here in kinds_here if kind_here.name == request.GET.get("kind")), kinds_here[0])
     here = reverse("decisions_live", args=[slug]) + (f"?kind={kind.name}" if not kind.answers else "")
     refused: gate.Verdict | None = None
     if request.method == "POST":
@@ -140,8 +140,8 @@ def off_policy(request: HttpRequest, slug: str) -> HttpResponse:
     """What a candidate, `?model=` its version, would have achieved on explored decisions; or why that cannot be told."""
     pool = get_pool(request, slug)
     models = list(registry.models(pool).filter(kind=SET_ROUTER).exclude(state=RouterModel.State.ACTIVE)[:50])
-    asked = request.GET.get("model", "")
-    chosen = next((model for model in models if str(model.version) == asked), models[0] if models else None)
+    version = request.GET.get("model", "")
+    chosen = next((model for model in models if str(model.version) == version), models[0] if models else None)
     context: dict[str, Any] = {"pool": pool, "models": models, "chosen": chosen, "settings": trials.settings_of(pool)}
     if chosen is not None:
         try:
@@ -176,8 +176,8 @@ def _estimates(off_policy: off_policy_figures.OffPolicy) -> list[tuple[str, str,
 def outcomes(request: HttpRequest, slug: str) -> HttpResponse:
     """Success over time by model and agent; `?days=` is 7, 30 or 90."""
     pool = get_pool(request, slug)
-    asked = parameters.number(request.GET.get("days"))
-    days = asked if asked in DAYS else outcome_figures.DAYS
+    days_wanted = parameters.number(request.GET.get("days"))
+    days = days_wanted if days_wanted in DAYS else outcome_figures.DAYS
     context = {
         "pool": pool,
         "found": outcome_figures.read(pool, days),

@@ -17,8 +17,9 @@ from agents_app.models import Pool
 from datasets_app.labels import corrections, labeling
 from routerweb.http import wants_fragment
 from routerweb.pages import parameters
+from training_app.decision_archive import reading
 from training_app.engine.data.conversations import from_json
-from training_app.models import Decision, RouterModel
+from training_app.models import RouterModel
 from training_app.rollout import outcomes
 
 
@@ -26,8 +27,10 @@ from training_app.rollout import outcomes
 @require_role(Role.OPS)
 def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """Ask people about the query of a decision."""
-    decision = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
-    _send(request, decision.pool, decision.routed_text, "decision")
+    kept = reading.wherever(decision_id, [get_pool(request, slug)])
+    if kept is None:
+        raise Http404
+    _send(request, kept.decision.pool, kept.decision.routed_text, "decision")
     return redirect("decision", slug, decision_id)
 
 

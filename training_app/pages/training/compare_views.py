@@ -52,9 +52,9 @@ def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "training_app/compare.html", context, title=_("Compare runs"), crumbs=crumbs)
 
 
-def chosen(pool: Pool, asked: Sequence[str]) -> list[Run]:
+def chosen(pool: Pool, values: Sequence[str]) -> list[Run]:
     """The pool's runs of these ids, in the order asked for, each once; ids that are none are left out."""
-    keys = list(dict.fromkeys(parameters.keys(asked)))
+    keys = list(dict.fromkeys(parameters.keys(values)))
     runs = Run.objects.filter(pool=pool, pk__in=keys).select_related("pool", "snapshot__pool", "author").in_bulk()
     return [runs[key] for key in keys if key in runs]
 

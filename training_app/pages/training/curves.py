@@ -61,8 +61,8 @@ def read(run: Run) -> Picture:
     log = [line for i, line in enumerate(lines) if i + 1 == len(lines) or line[1] != lines[i + 1][1]][:LINES]
     begun = next((e for e in events if e[1] == run.phase and run.started_at and e[0] >= run.started_at), None)
     pace = _pace(run, begun[0], begun[2]) if begun else None
-    left = timedelta(seconds=(run.total - run.step) / pace) if pace and run.total > run.step else None
-    return Picture(_charts(series), log, left, pace)
+    remaining = timedelta(seconds=(run.total - run.step) / pace) if pace and run.total > run.step else None
+    return Picture(_charts(series), log, remaining, pace)
 
 
 def overlay(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def colours_of(runs: Iterable[int]) -> dict[int, int]:
     colours: dict[int, int] = {}
     for run in sorted(runs):
         free = [(run + step) % COLOURS for step in range(COLOURS)]
-        colours[run] = next((one for one in free if one not in colours.values()), free[0])
+        colours[run] = next((colour for colour in free if colour not in colours.values()), free[0])
     return colours
 
 

@@ -132,12 +132,12 @@ class RuleForm(ConfigForm):
     OWN = ("name", "trigger", "hour", "labels", "rest_hours", "only_new", "include_llm", "promote")
 
     def __init__(self, rule: LaunchRule, data: Mapping[str, Any] | None = None, **options: Any) -> None:
-        own = {name: getattr(rule, name) for name in self.OWN}
+        rule_values = {name: getattr(rule, name) for name in self.OWN}
         kind = kinds.of(rule.model_kind)
-        super().__init__(kind, data, initial={**initial_of(rule.config), **own}, **options)
+        super().__init__(kind, data, initial={**initial_of(rule.config), **rule_values}, **options)
         self.rule = rule
-        made = forms.fields_for_model(LaunchRule, fields=self.OWN)
-        self.fields = {**{name: made[name] for name in self.OWN}, **self.fields}
+        rule_fields = forms.fields_for_model(LaunchRule, fields=self.OWN)
+        self.fields = {**{name: rule_fields[name] for name in self.OWN}, **self.fields}
         # The browser must not ask for the fields that another choice of "when" has no use for.
         self.use_required_attribute = False
 

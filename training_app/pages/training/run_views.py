@@ -20,12 +20,12 @@ from routerweb.pages import parameters
 from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
-from training_app.pages.training import curves, stages
+from training_app.pages.training import curves
 from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
 from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
-from training_app.training import presets, previews, runs
+from training_app.training import presets, previews, runs, stages
 from training_app.versions import headlines, kinds, more_labels, registry, scorecards, verdict
 
 ROWS = 25
@@ -55,8 +55,8 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     if status in Run.Status.values:
         runs = runs.filter(status=status)
     rows = Paginator(runs, ROWS).get_page(request.GET.get("page"))
-    made = registry.models(pool).filter(run__in=list(rows))
-    models = {model.run_id: model for model in verdict.for_list(headlines.with_headlines(list(made)))}
+    models_of_runs = registry.models(pool).filter(run__in=list(rows))
+    models = {model.run_id: model for model in verdict.for_list(headlines.with_headlines(list(models_of_runs)))}
     context = {
         "pool": pool,
         "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],
@@ -102,14 +102,14 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     fields = (
         form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS if name in form.fields}
     )
-    seen = previews.preview(pool, chosen, **_matters(fields))
+    preview = previews.preview(pool, chosen, **_matters(fields))
     context = {
         "pool": pool,
         "form": form,
-        "preview": seen,
+        "preview": preview,
         "kind": kind.name,
         "kinds": [(name, each.label) for name, each in kinds.every().items()],
-        "presets": presets.expected(pool, kind.presets, seen.queries, seen.agents),
+        "presets": presets.expected(pool, kind.presets, preview.queries, preview.agents),
         "preset": form.data.get("preset") or "full",
         "near_at": _near_address(pool, chosen),
     }
@@ -176,6 +176,9 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     }
     if context["again"]:
         context["kept_at"] = Checkpoint.objects.filter(run=run).values_list("step", flat=True).first()
+    if run.status == Run.Status.QUEUED:
+        before = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING), pk__lt=run.pk)
+        context["before"] = before.count()  # of every pool: they share the training workers
     if request.headers.get("HX-Request"):
         response = render(request, "training_app/_run_live.html", context)
         if run.ended:

@@ -18,7 +18,8 @@ from datasets_app.models import Gold, Query
 from datasets_app.pages import chat
 from routerweb.http import page
 from routerweb.pages import parameters
-from training_app.models import Decision, MustPassCase, Outcome, RouterModel
+from training_app.decision_archive import reading
+from training_app.models import MustPassCase, RouterModel
 from training_app.versions import cases, registry
 
 #: Models that the list can be checked against, the newest first.
@@ -52,7 +53,7 @@ def case_list(request: HttpRequest, slug: str) -> HttpResponse:
         problem = str(error)
     context = {
         "pool": pool,
-        "rows": sorted(checked, key=lambda one: one.holds),
+        "rows": sorted(checked, key=lambda checked_case: checked_case.holds),
         "unchecked": [] if checked else [(case, _agents(pool, case.required)) for case in own_cases],
         "summary": cases.summary(checked),
         "broken": len(cases.broken(checked)),
@@ -69,11 +70,11 @@ def case_list(request: HttpRequest, slug: str) -> HttpResponse:
 def case_new(request: HttpRequest, slug: str) -> HttpResponse:
     """The form of a case: of a `query`, a `decision`, or a text of one's own. It checks the active model at once."""
     pool = get_pool(request, slug)
-    asked = request.POST if request.method == "POST" else request.GET
-    if asked.get("decision") and Role.OPS not in roles_of(request.user, slug):
+    params = request.POST if request.method == "POST" else request.GET
+    if params.get("decision") and Role.OPS not in roles_of(request.user, slug):
         raise PermissionDenied(_("Your role may not open this page. Ask an admin for access."))
-    origin = _origin(pool, asked)
-    chosen, reason, problem, field = set(origin.agents), asked.get("reason", ""), "", ""
+    origin = _origin(pool, params)
+    chosen, reason, problem, field = set(origin.agents), params.get("reason", ""), "", ""
     if request.method == "POST":
         chosen = set(parameters.keys(request.POST.getlist("agent")))
         try:
@@ -89,7 +90,7 @@ def case_new(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": pool,
         "origin": origin,
-        "asked": {name: asked[name] for name in ("query", "decision", "from") if asked.get(name)},
+        "asked": {name: params[name] for name in ("query", "decision", "from") if params.get(name)},
         "chat": chat.earlier(origin.text, list(pool.agents.all())) if origin.text else [],
         "rows": [(agent, agent.number in chosen) for agent in agents],
         "none": request.method == "POST" and not chosen and "none" in request.POST,
@@ -119,35 +120,36 @@ def _say_what_holds(request: HttpRequest, pool: Pool, case: MustPassCase) -> Non
     messages.success(request, _("Saved. A model that routes it differently is not promoted."), extra_tags=undo)
     try:
         active = registry.active(pool)
-        for one in cases.broken(cases.check(active, [case]) if active else ()):
-            messages.warning(request, _("The model in use breaks it now.") + " " + one.sentence())
+        for broken in cases.broken(cases.check(active, [case]) if active else ()):
+            messages.warning(request, _("The model in use breaks it now.") + " " + broken.sentence())
     except registry.RegistryError as error:
         messages.error(request, str(error))
 
 
-def _origin(pool: Pool, asked: Any) -> Origin:
+def _origin(pool: Pool, params: Any) -> Origin:
     """What the case is made from. Raises Http404 for a query or decision that this pool does not have or whose text is gone."""
-    if asked.get("query"):
-        query = get_object_or_404(Query.objects.of(pool).exclude(text=""), pk=parameters.key(asked["query"]))
+    if params.get("query"):
+        query = get_object_or_404(Query.objects.of(pool).exclude(text=""), pk=parameters.key(params["query"]))
         gold = Gold.objects.filter(query=query).first()
-        dispute = asked.get("from") == "dispute"
+        dispute = params.get("from") == "dispute"
         return Origin(
             query.routed_text,
             frozenset(gold.required) if gold else frozenset(),
             MustPassCase.Source.DISPUTE if dispute else MustPassCase.Source.QUERY,
             reverse("query", args=[pool.slug, query.pk]),
         )
-    if asked.get("decision"):
-        rows = Decision.objects.filter(pool=pool).exclude(text="")
-        decision = get_object_or_404(rows, pk=_decision_id(asked["decision"]))
-        reported = Outcome.objects.filter(decision_id=decision.pk, pool=pool).exists()
+    if params.get("decision"):
+        with_outcome = reading.wherever(_decision_id(params["decision"]), [pool])
+        if with_outcome is None or not with_outcome.decision.text:
+            raise Http404
+        decision = with_outcome.decision
         return Origin(
             decision.routed_text,
             frozenset(decision.agents),
-            MustPassCase.Source.OUTCOME if reported else MustPassCase.Source.DECISION,
+            MustPassCase.Source.OUTCOME if with_outcome.outcome else MustPassCase.Source.DECISION,
             reverse("decision", args=[pool.slug, decision.pk]),
         )
-    return Origin(asked.get("text", ""))
+    return Origin(params.get("text", ""))
 
 
 def _decision_id(text: str) -> UUID:

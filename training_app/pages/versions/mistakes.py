@@ -51,20 +51,20 @@ class Mistakes:
     pair: str
 
 
-def of(model: RouterModel, asked: Mapping[str, str], *, may_label: bool) -> Mistakes:
+def of(model: RouterModel, params: Mapping[str, str], *, may_label: bool) -> Mistakes:
     """The mistakes that the model's scorecard lists, worst first within each pair: `?errors=` a page, `?pair=` one pair alone."""
     errors = model.card.content.get("errors", [])
     roster = scorecards.agents(model)
     counts = Counter(pair_of(error) for error in errors)
     choices = {pair: Choice(_key(pair), _words(pair, roster), count) for pair, count in counts.items()}
     order = sorted(counts, key=lambda pair: (-counts[pair], _key(pair)))
-    chosen = next((pair for pair in order if _key(pair) == asked.get("pair")), None)
+    chosen = next((pair for pair in order if _key(pair) == params.get("pair")), None)
     rank = {pair: place for place, pair in enumerate(order)}
     listed = sorted(
         ((place, error) for place, error in enumerate(errors) if chosen is None or pair_of(error) == chosen),
-        key=lambda one: rank[pair_of(one[1])],
+        key=lambda row: rank[pair_of(row[1])],
     )
-    page = Paginator(listed, ROWS).get_page(asked.get("errors"))
+    page = Paginator(listed, ROWS).get_page(params.get("errors"))
     active = list(model.pool.agents.active().order_by("number")) if may_label else []
     rows = [
         Mistake(

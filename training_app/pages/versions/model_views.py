@@ -72,6 +72,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "sort": sort,
         "by_figure": by_figure,
         "together": together,
+        "how_compared": verdict.how_compared(shown, together),
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "others": _others(pool),
@@ -118,14 +119,14 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
     """Make the model the active one, through the gate; `override` says why where it does not pass."""
     model = _model(request, slug, version)
     try:
-        made = gate.promote(
+        promoted = gate.promote(
             model,
             actor=person(request),
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
         sentence = _("%(model)s answers the requests of %(pool)s now.")
-        if isinstance(made, PromotionRequest):
+        if isinstance(promoted, PromotionRequest):
             sentence = _("The promotion of %(model)s waits for another person's approval.")
         messages.success(request, sentence % {"model": model.name, "pool": model.pool})
     except registry.RegistryError as error:
@@ -138,20 +139,20 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
 def model_approval(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Approve, decline or withdraw the promotion or canary that waits, as `do` says; `note` says why."""
     model = _model(request, slug, version)
-    asked, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
+    promotion_request, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
     try:
-        if asked is None:
+        if promotion_request is None:
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
-            made = trials.approve(asked, actor=person(request), note=note)
+            approved = trials.approve(promotion_request, actor=person(request), note=note)
             sentence = _("%(model)s answers the requests of %(pool)s now.")
-            if isinstance(made, Canary):
+            if isinstance(approved, Canary):
                 sentence = _("%(model)s answers its share of the requests of %(pool)s now.")
         elif do == "decline":
-            approvals.decline(asked, actor=person(request), note=note)
+            approvals.decline(promotion_request, actor=person(request), note=note)
             sentence = _("The request for %(model)s is declined.")
         elif do == "withdraw":
-            approvals.withdraw(asked, actor=person(request), note=note)
+            approvals.withdraw(promotion_request, actor=person(request), note=note)
             sentence = _("The request for %(model)s is withdrawn.")
         else:
             return HttpResponseBadRequest()
@@ -164,7 +165,7 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
 @require_POST
 @require_role(Role.OPS)
 def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
-    """Go back to the model that was active before."""
+    """Go back to the model that was active before, or to none where the only one of its kind is stopped."""
     pool = get_pool(request, slug)
     try:
         kind = kinds.of(request.POST.get("kind") or SET_ROUTER).name
@@ -175,7 +176,9 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
-        messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
+        stopped = promotion.kind == Promotion.Kind.STOPPED
+        sentence = _("%(model)s decides no more.") if stopped else _("Rolled back to %(model)s.")
+        messages.success(request, sentence % {"model": promotion.model.name})
     except kinds.UnknownKind:
         return HttpResponseBadRequest()
     except registry.RegistryError as error:
@@ -241,19 +244,21 @@ def waiting_context(model: RouterModel) -> dict[str, Any]:
 
     Nothing where no request waits.
     """
-    asked = approvals.waiting_for(model)
-    if asked is None:
+    promotion_request = approvals.waiting_for(model)
+    if promotion_request is None:
         return {}
-    cards = [model.card, asked.against.card if asked.against else Card()]
+    cards = [model.card, promotion_request.against.card if promotion_request.against else Card()]
     ours, theirs = (card.figures if scorecards.enough(card) else {} for card in cards)
     labels = kinds.of(model.kind).listed or {name: scorecards.LABELS[name] for name in COMPARED_SHARES}
     figures = [
         (label, ours.get(name), theirs.get(name)) for name, label in labels.items() if name in ours or name in theirs
     ]
     after = {agent["id"]: agent["name"] for agent in model.roster}
-    before = {agent["id"]: agent["name"] for agent in asked.against.roster} if asked.against else {}
+    before = (
+        {agent["id"]: agent["name"] for agent in promotion_request.against.roster} if promotion_request.against else {}
+    )
     return {
-        "asked": asked,
+        "asked": promotion_request,
         "beside": figures,
         "joins": [name for number, name in after.items() if number not in before],
         "leaves": [name for number, name in before.items() if number not in after],

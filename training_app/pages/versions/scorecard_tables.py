@@ -18,7 +18,7 @@ RING = {"pointRadius": 8, "pointStyle": "circle", "pointBackgroundColor": "trans
 ACTIVE = "active"
 
 
-def context(model: RouterModel, asked: Mapping[str, str], *, may_label: bool = False) -> dict[str, Any]:
+def context(model: RouterModel, params: Mapping[str, str], *, may_label: bool = False) -> dict[str, Any]:
     """What the scorecard's template draws beside `scorecards.context`, as the address asks: `?against=` a baseline or "active",
     `?errors=` a page of mistakes, `?pair=` those of one pair. Empty for a model without a scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
@@ -27,7 +27,7 @@ def context(model: RouterModel, asked: Mapping[str, str], *, may_label: bool = F
     roster = scorecards.agents(model)
     compared = with_active(model)
     others = rivals(card, compared, kind)
-    against = chosen(others, card, asked.get("against", ""))
+    against = chosen(others, card, params.get("against", ""))
     lead = beside(card, compared, against)
     return {
         "leaderboard": leaderboard(model, compared),
@@ -41,16 +41,16 @@ def context(model: RouterModel, asked: Mapping[str, str], *, may_label: bool = F
         "by_agent": by_agent(card, roster, lead),
         "confusion": confusion(card, roster),
         "operating": operating(card, kind),
-        "mistakes": mistakes.of(model, asked, may_label=may_label),
-        "tab": tab_of(asked),
+        "mistakes": mistakes.of(model, params, may_label=may_label),
+        "tab": tab_of(params),
     }
 
 
-def tab_of(asked: Mapping[str, str]) -> str:
+def tab_of(params: Mapping[str, str]) -> str:
     """The tab that an address opens on: the one that it turns a part of, else the verdict."""
-    if "errors" in asked or "pair" in asked:
+    if "errors" in params or "pair" in params:
         return "mistakes"
-    return "engineers" if "against" in asked else "verdict"
+    return "engineers" if "against" in params else "verdict"
 
 
 # ---------------------------------------------------------------------------------------------------- beside another router
@@ -76,9 +76,9 @@ def rivals(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kin
     return names | {name: kind.baseline(name) for name in card.get("baselines", {})}
 
 
-def chosen(rivals: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str:
+def chosen(rivals: Mapping[str, str], card: Mapping[str, Any], name: str) -> str:
     """Of the known rivals the one that the address names, else the active model, else the best baseline."""
-    return asked if asked in rivals else ACTIVE if ACTIVE in rivals else card.get("best_baseline") or ""
+    return name if name in rivals else ACTIVE if ACTIVE in rivals else card.get("best_baseline") or ""
 
 
 def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -> dict[str, Any]:
@@ -166,7 +166,9 @@ def operating(card: Mapping[str, Any], kind: kinds.Kind) -> dict[str, Any] | Non
         return [{"x": round(point["agents"], 4), "y": round(point["recall"], 4)} for point in points]
 
     styles = ("rect", "rectRot", "triangle", "cross", "crossRot", "star")
-    baselines = [(name, one["point"]) for name, one in card.get("baselines", {}).items() if one.get("point")]
+    baselines = [
+        (name, baseline["point"]) for name, baseline in card.get("baselines", {}).items() if baseline.get("point")
+    ]
     sets: list[dict[str, Any]] = [
         {"label": _("this model at other margins"), "data": at(*table["curve"]), "showLine": True, "pointRadius": 1.5},
         {"label": _("this model as it answers"), "data": at(table["chosen"]), **RING},

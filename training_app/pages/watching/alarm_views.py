@@ -63,15 +63,15 @@ def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
 def health_page(request: HttpRequest, slug: str) -> HttpResponse:
     """How the web process is that draws this page, with the pool's model as it has it."""
     pool = get_pool(request, slug)
-    seen = health.of_this_process((pool.slug,))
-    began = None if seen.running is None else timezone.now() - timedelta(seconds=seen.running)
+    report = health.of_this_process((pool.slug,))
+    began = None if report.running is None else timezone.now() - timedelta(seconds=report.running)
     context = {
         "pool": pool,
-        "seen": seen,
+        "seen": report,
         "began": began,
-        "megabytes": round(seen.memory / 1e6),
-        "model": seen.models.get(pool.slug),
-        "problem": seen.problems.get(pool.slug, ""),
+        "megabytes": round(report.memory / 1e6),
+        "model": report.models.get(pool.slug),
+        "problem": report.problems.get(pool.slug, ""),
         "metrics": settings.METRICS,
         "traces": settings.TRACES,
         # Models of every pool, so for admins alone.
@@ -180,17 +180,17 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             if kind not in AlarmReceiver.Kind.values:
                 raise deliveries.ReceiverRefused(_("Choose how to send it."))
-            made = deliveries.add_receiver(pool, kind, address, person(request))
+            receiver = deliveries.add_receiver(pool, kind, address, person(request))
         except deliveries.ReceiverRefused as refused:
             context["error"] = str(refused)
         else:
-            if made.kind in (AlarmReceiver.Kind.SLACK, AlarmReceiver.Kind.TEAMS):
+            if receiver.kind in (AlarmReceiver.Kind.SLACK, AlarmReceiver.Kind.TEAMS):
                 messages.success(request, _("Alarms are posted to that channel. Send a test to see one."))
                 return redirect("settings_alarms", slug)
-            if made.kind in AlarmReceiver.SIGNED:
-                context |= {"secret": deliveries.secret_of(made), "made": made, "address": ""}
+            if receiver.kind in AlarmReceiver.SIGNED:
+                context |= {"secret": deliveries.secret_of(receiver), "made": receiver, "address": ""}
             else:
-                messages.success(request, _("Alarms are mailed to %(address)s.") % {"address": made.address})
+                messages.success(request, _("Alarms are mailed to %(address)s.") % {"address": receiver.address})
                 return redirect("settings_alarms", slug)
     sent = AlarmDelivery.objects.filter(receiver__pool=pool).select_related("receiver", "alarm")
     context |= {
@@ -213,20 +213,20 @@ def receiver_test(request: HttpRequest, slug: str, receiver_id: int) -> HttpResp
     if receiver.removed_at is not None:
         messages.error(request, _("That address was removed."))
         return redirect("settings_alarms", slug)
-    made = deliveries.send_test(receiver)
-    if not made.log:
+    delivery = deliveries.send_test(receiver)
+    if not delivery.log:
         shown = receiver.address.partition("?")[0]
         messages.info(
             request, _("A test is on its way to %(address)s. The list says how it ended.") % {"address": shown}
         )
         return redirect("settings_alarms", slug)
-    last = made.log[-1]
+    last = delivery.log[-1]
     values = {
         "address": receiver.address.partition("?")[0],
         "said": f"{last['code'] or ''} {last['said']}".strip(),
         "ms": last["ms"],
     }
-    if made.status == AlarmDelivery.Status.DELIVERED:
+    if delivery.status == AlarmDelivery.Status.DELIVERED:
         messages.success(request, _("The test got through to %(address)s in %(ms)d ms: %(said)s") % values)
     else:
         messages.error(request, _("The test did not get through to %(address)s: %(said)s") % values)

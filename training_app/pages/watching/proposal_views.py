@@ -27,7 +27,7 @@ LONGEST = 2_000  # characters of a new description
 @require_role(Role.OPS)
 def proposal_list(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's open proposals. A POST's `do` looks again (`look`), or decides the `proposal`: `accept`, `decline`, `merge` `into` an
-    agent, `try` or `rewrite` the descriptions `description-ID`."""
+    agent, `belong` `into` an active one, `try` or `rewrite` the descriptions `description-ID`."""
     pool = get_pool(request, slug)
     tried: dict[int, Any] = {}
     if request.method == "POST":
@@ -40,7 +40,7 @@ def proposal_list(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect(reverse("proposals", args=[slug]))
     agents = {agent.number: agent for agent in pool.agents.all()}
     open_ = AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.OPEN)
-    rows = [_row(one, agents, tried.get(one.pk), request) for one in open_]
+    rows = [_row(proposal, agents, tried.get(proposal.pk), request) for proposal in open_]
     context = {
         "pool": pool,
         "missing": [row for row in rows if row["one"].kind == AgentProposal.Kind.MISSING],
@@ -48,21 +48,23 @@ def proposal_list(request: HttpRequest, slug: str) -> HttpResponse:
         "others": [
             row for row in rows if row["one"].kind not in (AgentProposal.Kind.MISSING, AgentProposal.Kind.OVERLAP)
         ],
+        "active": [agent for agent in agents.values() if agent.state == Agent.State.ACTIVE],
+        "looked_at": proposals.looked_at(pool),
         "declined": AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.DECLINED).count(),
     }
     crumbs = [(pool.name, reverse("home")), (_("Agents"), reverse("agents", args=[slug]))]
     return page(request, "training_app/proposals.html", context, title=_("Proposed agents"), crumbs=crumbs)
 
 
-def _row(one: AgentProposal, agents: dict[int, Agent], tried: Any, request: HttpRequest) -> dict[str, Any]:
+def _row(proposal: AgentProposal, agents: dict[int, Agent], tried: Any, request: HttpRequest) -> dict[str, Any]:
     """A proposal with what its card draws."""
-    went = sorted((one.figures.get("went") or {}).items(), key=lambda item: -item[1])
-    about = [agents[number] for number in one.agents if number in agents]
+    went = sorted((proposal.figures.get("went") or {}).items(), key=lambda item: -item[1])
+    about = [agents[number] for number in proposal.agents if number in agents]
     return {
-        "one": one,
+        "one": proposal,
         "agents": [(agent, request.POST.get(f"description-{agent.number}", agent.description)) for agent in about],
-        "words": proposals.words(one) if one.kind == AgentProposal.Kind.MISSING else [],
-        "examples": proposals.example_queries(one, EXAMPLES),
+        "words": proposals.words(proposal) if proposal.kind == AgentProposal.Kind.MISSING else [],
+        "examples": proposals.example_queries(proposal, EXAMPLES),
         "went": [(agents[int(number)], count) for number, count in went[:4] if int(number) in agents],
         "tried": tried,
     }
@@ -72,27 +74,35 @@ def _act(request: HttpRequest, pool: Pool, tried: dict[int, Any]) -> int | None:
     """Do what was asked; the key of the proposal. What descriptions were tried is put into `tried`."""
     do, actor = request.POST.get("do"), person(request)
     if do == "look":
-        work.submit("proposals", pool=pool.pk)
+        work.submit(proposals.LOOK, pool=pool.pk)
         messages.success(request, _("Looking for proposals. They are here in a minute or two."))
         return None
-    if do not in ("accept", "decline", "merge", "try", "rewrite"):
+    if do not in ("accept", "belong", "decline", "merge", "try", "rewrite"):
         raise proposals.ProposalError(_("Choose what to do with a proposal."))
-    one = get_object_or_404(AgentProposal, pool=pool, pk=parameters.number(request.POST.get("proposal", "")))
+    proposal = get_object_or_404(AgentProposal, pool=pool, pk=parameters.number(request.POST.get("proposal", "")))
+    chosen = parameters.number(request.POST.get("into", ""))
+    into = -1 if chosen is None else chosen  # no agent has it
     if do == "accept":
-        agent = proposals.accept(one, request.POST.get("name", ""), request.POST.get("description", ""), actor=actor)
+        agent = proposals.accept(
+            proposal, request.POST.get("name", ""), request.POST.get("description", ""), actor=actor
+        )
         words = _("%(agent)s is there, and its queries wait for labels. Train a model once some are labeled.")
         messages.success(request, words % {"agent": agent.name})
+    elif do == "belong":
+        agent = proposals.accept(proposal, into=into, actor=actor)
+        words = _("The queries wait for labels, as those of %(agent)s. Train a model once some are labeled.")
+        messages.success(request, words % {"agent": agent.name})
     elif do == "decline":
-        proposals.decline(one, actor=actor)
+        proposals.decline(proposal, actor=actor)
         messages.success(request, _("Declined. It does not come back for the same queries."))
     elif do == "merge":
-        proposals.merge(one, parameters.number(request.POST.get("into", "")) or 0, actor=actor)
+        proposals.merge(proposal, into, actor=actor)
         messages.success(request, _("The agents are one. Labels of both count for it."))
     elif do in ("try", "rewrite"):
-        texts = {number: request.POST.get(f"description-{number}", "")[:LONGEST] for number in one.agents}
+        texts = {number: request.POST.get(f"description-{number}", "")[:LONGEST] for number in proposal.agents}
         if do == "try":
-            tried[one.pk] = proposals.try_descriptions(pool, texts)
+            tried[proposal.pk] = proposals.try_descriptions(pool, texts)
         else:
-            proposals.rewrite(one, texts, actor=actor)
+            proposals.rewrite(proposal, texts, actor=actor)
             messages.success(request, _("The descriptions are changed."))
-    return one.pk
+    return proposal.pk

@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents_app import pools
 from agents_app.models import Agent
 from tests import page_cost
+from tests.clients import signed_in
 from tests.training_app.served import artifact, promoted
 from training_app.answering import decisions, serving
 from training_app.models import Artifact, Decision
@@ -27,9 +28,7 @@ UNKNOWN = uuid.UUID(int=7)
 def person(role: str) -> Client:
     user = User.objects.create_user(role, f"{role}@example.com", "secret", is_staff=True)
     user.groups.add(Group.objects.get_or_create(name=role)[0])
-    client = Client()
-    client.force_login(user)
-    return client
+    return signed_in(user)
 
 
 @pytest.fixture
@@ -155,6 +154,12 @@ def test_a_decision_is_found_by_its_id(ops, kept):
     page = ops.get(DECISIONS, {"q": f" {str(kept[1].pk).upper()} "})
     assert [row.pk for row, _ended, _agents in page.context["rows"]] == [kept[1].pk]
     assert ops.get(DECISIONS, {"q": str(UNKNOWN)}).context["rows"] == []
+
+
+@pytest.mark.parametrize("text", ["", "\u200b"])
+def test_a_decision_whose_text_cannot_be_seen_is_named_by_its_id(ops, kept, text):
+    Decision.objects.filter(pk=kept[0].pk).update(text=text)
+    assert f">{kept[0].pk}</a>" in ops.get(DECISIONS).content.decode()
 
 
 def test_a_decision_shows_all_that_was_reported(ops, kept, model):

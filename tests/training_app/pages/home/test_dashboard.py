@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from agents_app import pools
+from tests.clients import signed_in
 from training_app.models import Alarm, Decision, Outcome, RouterModel
 from training_app.pages.home import dashboard
 from training_app.versions import registry
@@ -92,8 +93,7 @@ def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any
 
     asked = []
     monkeypatch.setattr(progress, "left", lambda pool, person=None: asked.append(pool) or progress.Left(4, 3))
-    browser = Client()
-    browser.force_login(person("admin"))
+    browser = signed_in(person("admin"))
     page = browser.get(f"/p/{model.pool.slug}/")
     assert page.context["work"]["labeling"] == 7
     assert len(asked) == 1
@@ -113,6 +113,12 @@ def test_the_change_is_told_where_there_was_something_before(model: RouterModel)
     for _ in range(15):
         answer(model)
     assert dashboard.traffic(model.pool).change == -0.5
+
+
+@pytest.mark.parametrize(("success", "word"), [(True, "success"), (False, "failure")])
+def test_one_outcome_is_no_percentage(model: RouterModel, browser: Client, success: bool, word: str) -> None:
+    Outcome.objects.create(decision_id=answer(model).pk, pool=model.pool, success=success)
+    assert f"The one outcome that applications reported in a week was a {word}." in browser.get("/").text
 
 
 def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:

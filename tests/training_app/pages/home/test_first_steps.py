@@ -1,5 +1,6 @@
 """The set-up path of a new pool: true counts, what is missing, one button each, and gone once a router answers applications."""
 
+import re
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from agents_app import keys, pools
 from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.figures import progress
-from datasets_app.labels import labels, queue
+from datasets_app.labels import labels, queue, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.traces import storing, traffic
 from datasets_app.traces.spans import AGENT
 from datasets_app.traces.turns import Turn
+from tests.clients import signed_in
+from training_app.models import Run
 from training_app.pages.home import first_steps, inbox
 from training_app.versions import registry
 
@@ -36,7 +39,9 @@ def add(pool: Pool, count: int, *, required: Any = None, source: str = "import")
         group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
         query = Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
         if required is not None:
-            labels.record(query, source=source, required=required, asked=[a.number for a in pool.agents.all()])
+            labels.record(
+                labels.NewLabel(query.pk, source=source, required=required, asked=[a.number for a in pool.agents.all()])
+            )
         made.append(query)
     return made
 
@@ -106,6 +111,13 @@ def test_an_llms_labels_are_named_apart(bare: Pool) -> None:
     assert progress.labeled(bare).bare == 2
 
 
+def test_the_number_of_an_llms_labels_stands_beside_its_state(bare: Pool, browser: Client) -> None:
+    pools.add_agent(bare, "Booking")
+    add(bare, 3, required=[0], source="llm")
+    page = " ".join(browser.get("/").text.split())
+    assert re.search(r'Labeled</span> <span class="rw-hint">3 by an LLM</span></dt><dd>3</dd>', page)
+
+
 def test_an_llms_labels_lead_on_where_nobody_else_labels(bare: Pool) -> None:
     for name in ("Booking", "Change"):
         pools.add_agent(bare, name)
@@ -118,6 +130,24 @@ def test_an_llms_labels_lead_on_where_nobody_else_labels(bare: Pool) -> None:
     assert path is not None
     assert path.current is not None
     assert (path.current.name, path.current.action) == ("train", "Train")
+
+
+def test_what_is_there_is_counted_as_every_page_counts(bare: Pool) -> None:
+    for name in ("Flights", "Hotels"):
+        pools.add_agent(bare, name)
+    add(bare, 1_001, required=[0])
+    assert [step(bare, name).count for name in ("queries", "label")] == ["1,001 queries", "1,001 labels"]
+
+
+@pytest.mark.parametrize("kind", ["set_router", "orchestrator"])
+def test_a_run_that_waits_is_the_next_thing_to_watch(bare: Pool, kind: str) -> None:
+    pools.add_agent(bare, "Booking")
+    add(bare, 1, required=[0])
+    run = Run.objects.create(pool=bare, snapshot=snapshots.take(bare), kind=kind, config={}, seed=0)
+    training = step(bare, "train")
+    assert (training.action, training.missing) == ("Watch the run", "It waits for a worker.")
+    assert training.address == f"/p/travel/runs/{run.pk}/"
+    assert training.also == ("" if kind == "set_router" else "Train"), "a router can be trained beside it"
 
 
 def test_more_agents_want_more_labels() -> None:
@@ -166,8 +196,7 @@ def test_left_is_yours_and_others(bare: Pool) -> None:
 def test_home_draws_it(bare: Pool) -> None:
     person = User.objects.create_user("admin")
     person.groups.add(Group.objects.get(name="admin"))
-    browser = Client()
-    browser.force_login(person)
+    browser = signed_in(person)
     page = browser.get("/").text
     assert "From here to a router that answers" in page
     assert "Add agents" in page

@@ -4,12 +4,16 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.test import Client
 
 from agents_app import pools
+from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from tests.clients import signed_in
+from training_app.models import Run
+from training_app.pages.home import inbox
+from training_app.training import runs
 from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +51,7 @@ def unlabeled(pool: Pool, _request: pytest.FixtureRequest) -> None:
 def labeled(pool: Pool, _request: pytest.FixtureRequest) -> None:
     unlabeled(pool, _request)
     for query in Query.objects.all():
-        labels.record(query, source="import", required=[0], asked=[0, 1])
+        labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=[0, 1]))
 
 
 def answering(pool: Pool, request: pytest.FixtureRequest) -> None:
@@ -75,8 +79,7 @@ def test_the_first_page_names_the_next_step_and_its_button_works(
 ) -> None:
     pool = pools.create_pool("Travel", "travel", actor=None)
     state(pool, request)
-    client = Client()
-    client.force_login(member(role))
+    client = signed_in(member(role))
     answer = client.get("/")
     assert answer.status_code == 200
     html = answer.content.decode()
@@ -93,19 +96,24 @@ def test_nobody_lands_in_an_empty_pool_while_another_is_full(role: str, request:
     pools.create_pool("Aardvark", "aardvark", actor=None)
     full = pools.create_pool("Zoo", "zoo", actor=None)
     unlabeled(full, request)
-    client = Client()
-    client.force_login(member(role))
+    client = signed_in(member(role))
     assert client.get("/").context["pool"] == full
 
 
 def test_a_pools_address_opens_it() -> None:
     for name in ("Aardvark", "Zoo"):
         pools.create_pool(name, name.lower(), actor=None)
-    client = Client()
-    client.force_login(member("ops"))
+    client = signed_in(member("ops"))
     assert client.get("/p/zoo/").context["pool"].slug == "zoo"
     assert client.get("/").context["pool"].slug == "zoo", "it is where they were last"
     assert client.get("/p/nowhere/").status_code == 404
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger"))
+    stranger = signed_in(User.objects.create_user("stranger"))
     assert stranger.get("/p/zoo/").status_code == 403
+
+
+def test_a_run_is_in_the_stage_that_its_page_names(run: Run) -> None:
+    attempt = runs.claim(run.pk)
+    assert attempt
+    Run.objects.filter(pk=run.pk).update(phase="folds", step=1, total=4)
+    (line,) = [line for line in inbox.lines([(run.pool, {Role.OPS})], User(pk=0)) if line.kind == "run"]
+    assert line.sentence == f"Run {run.pk} trains now: Check 25 %"

@@ -100,7 +100,9 @@ def _queries(pool: Pool, count: int) -> list[Query]:
 
 def _says(site: Site, query: Query, who: str, required: list[int], **others: Any) -> None:
     lease = queue.open_item(query, site.people[who], site.pool)
-    labels.record(query, source="human", author=site.people[who], required=required, asked=EVERY, **others)
+    labels.record(
+        labels.NewLabel(query.pk, source="human", author=site.people[who], required=required, asked=EVERY, **others)
+    )
     queue.finish(lease)
 
 
@@ -120,10 +122,14 @@ def site(fresh_process: None) -> Site:
     settings.overlap, settings.overlap_share = 2, 1.0
     settings.save()
     for query in made.queries[:6]:
-        labels.record(query, source="import", required=[1], asked=EVERY)
+        labels.record(labels.NewLabel(query.pk, source="import", required=[1], asked=EVERY))
     queue.fill(pool)
     for query in made.queries[6:10]:
-        labels.record(query, source="llm", required=[1], asked=EVERY, scores={1: 0.9}, provenance={"model": "m"})
+        labels.record(
+            labels.NewLabel(
+                query.pk, source="llm", required=[1], asked=EVERY, scores={1: 0.9}, provenance={"model": "m"}
+            )
+        )
     for query in made.queries[8:12]:
         _says(made, query, "ana", [1])
         _says(made, query, "ben", [1])
@@ -197,7 +203,7 @@ def _numbers(site: Site) -> dict[str, list[Any]]:
     # Each state, on Home, Queries, Review and the admin.
     for state in STATES:
         said[state] = [
-            number(home, rf"\b{state} (\d+)"),
+            number(home, rf"\b{state} (?:\d+ by an LLM )?(\d+)"),
             site.found(f"state:{state.lower()}"),
             site.admin("datasets_app_query", state=state.lower()),
         ]
@@ -267,7 +273,9 @@ def test_the_pages_of_a_pool_agree(site: Site) -> None:
     # More comes in and is disputed before anybody has opened the queue again.
     for query in _queries(site.pool, 5):
         for author, required in (("ana", [1]), ("ben", [2])):
-            labels.record(query, source="human", author=site.people[author], required=required, asked=EVERY)
+            labels.record(
+                labels.NewLabel(query.pk, source="human", author=site.people[author], required=required, asked=EVERY)
+            )
     assert _differing(_numbers(site)) == {}
 
     # What was skipped is answered, what was unsure is settled, and what was held goes back.

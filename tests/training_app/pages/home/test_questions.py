@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents_app import pools
 from agents_app.models import LlmConnection, Pool
+from tests.clients import signed_in
 from tests.training_app.pages.home.test_first_steps import add
 from tests.training_app.served import promoted
 from training_app.models import Alarm, Decision
@@ -73,8 +74,7 @@ def test_seven_questions_are_answered(role: str, state: Callable[[Pool], None]) 
     state(pool)
     person = member(role)
     boss = member("ops") if role != "ops" else person
-    client = Client()
-    client.force_login(person)
+    client = signed_in(person)
     answer = client.get("/p/travel/")
     asked = answer.context["questions"]
     assert tuple(one.question for one in asked) == QUESTIONS

@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents_app.models import Pool
 from datasets_app.models import Gold
+from tests.clients import signed_in
 from training_app.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -15,9 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin() -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("ada@example.com"))
-    return client
+    return signed_in(User.objects.create_superuser("ada@example.com"))
 
 
 @pytest.mark.at_length
@@ -36,8 +35,7 @@ def test_one_button_makes_a_pool_whose_router_trains(admin: Client, monkeypatch:
 
 
 def test_only_who_may_make_pools_makes_it(person: Callable[..., User]) -> None:
-    client = Client()
-    client.force_login(person("labeler"))
+    client = signed_in(person("labeler"))
     assert client.post("/pools/sample/").status_code == 403
     assert client.get("/pools/sample/").status_code == 405
     assert not Pool.objects.exists()

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Pool
+from tests.clients import signed_in
 from training_app.models import LaunchRule, Run
 from training_app.pages.training.launch_form import RuleForm
 from training_app.training import previews, rules, runs
@@ -45,8 +46,7 @@ def address(name: str, *more: int) -> str:
     ],
 )
 def test_only_ops_open_them(rule: LaunchRule, person: Callable[..., User], name: str, method: str) -> None:
-    client = Client()
-    client.force_login(person("reviewer"))
+    client = signed_in(person("reviewer"))
     path = address(name, *([rule.pk] if name not in ("run_rules", "run_rule_new") else []))
     assert getattr(client, method)(path).status_code == 403
     assert LaunchRule.objects.filter(active=True).count() == 1

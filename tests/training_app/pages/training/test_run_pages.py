@@ -14,6 +14,7 @@ from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
 from tests import orchestration, page_cost
+from tests.clients import signed_in
 from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
 from training_app.models import Checkpoint, Promotion, RouterModel, Run
@@ -22,9 +23,9 @@ from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 RUNS_QUERIES = 12
-#: With orchestration, the page asks for models of its kinds too.
+#: With orchestration, the page asks for models of its kinds too, and Home for episodes that wait for a person.
 MODELS_QUERIES = 20 + 2 * orchestration.INSTALLED
-HOME_QUERIES = 80
+HOME_QUERIES = 80 + orchestration.INSTALLED
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
@@ -46,8 +47,7 @@ def test_pages_open_for_ops(done: Run, browser: Client, name: str) -> None:
 @pytest.mark.parametrize("name", [*GET, *POST])
 @pytest.mark.parametrize("role", ["labeler", "reviewer"])
 def test_no_other_role_opens_them(done: Run, person: Callable[[str], User], name: str, role: str) -> None:
-    client = Client()
-    client.force_login(person(role))
+    client = signed_in(person(role))
     before = (Run.objects.values().get(), RouterModel.objects.values().get())
     answer = client.post(address(name, done)) if name in POST else client.get(address(name, done))
     assert answer.status_code == 403
@@ -65,8 +65,7 @@ def test_strangers_are_asked_to_sign_in(done: Run, name: str) -> None:
 @pytest.mark.parametrize("name", POST)
 def test_changes_need_a_post_with_a_token(done: Run, ops: User, browser: Client, name: str) -> None:
     assert browser.get(address(name, done)).status_code == 405
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(ops)
+    strict = signed_in(ops, enforce_csrf_checks=True)
     assert strict.post(address(name, done)).status_code == 403
     assert not Promotion.objects.exists()
 
@@ -233,6 +232,14 @@ def test_cancel_and_launch_again_from_the_page(run: Run, browser: Client) -> Non
     browser.post(reverse("run_relaunch", args=["support", run.pk]))
     run.refresh_from_db()
     assert run.status == "queued"
+
+
+def test_a_queued_run_says_what_it_waits_for(run: Run, browser: Client) -> None:
+    second = runs.launch(run.pool, snapshot=run.snapshot, queue=False)
+    assert "usually within seconds" in browser.get(reverse("run", args=["support", run.pk])).text
+    page = browser.get(reverse("run", args=["support", second.pk])).text
+    assert "1 earlier run is waiting or running." in page
+    assert "usually within seconds" not in page
 
 
 def test_a_failed_run_shows_its_reason(run: Run, browser: Client) -> None:

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from training_app.engine.config import Config
 from training_app.models import Run
-from training_app.pages.training import run_views, stages
-from training_app.training import presets, runs
+from training_app.pages.training import run_views
+from training_app.training import presets, runs, stages
 
 #: What a run reports, in order: (phase, step, total).
 REPORTS = [

@@ -63,7 +63,7 @@ def test_a_scorecard_says_who_goes_to_a_person_at_each_promise_or_what_it_takes(
     plain = {"loss": "exact", "wrong": 0.01, "rows": 200}
     rows = [
         {**plain, "most_wrong": 0.01, "answered": 0.0, "needed": None, "level": None},
-        {**plain, "most_wrong": 0.02, "answered": 0.0, "needed": 900, "level": None},
+        {**plain, "most_wrong": 0.02, "answered": 0.0, "needed": 2_900, "level": None},
         {**plain, "most_wrong": 0.05, "answered": 0.69, "needed": 200, "level": 0.8},
     ]
     measured = RouterModel.objects.get(run=done).measured
@@ -71,7 +71,7 @@ def test_a_scorecard_says_who_goes_to_a_person_at_each_promise_or_what_it_takes(
     measured.save()
     page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
     assert "too many of the surest answers are wrong" in page
-    assert "it takes about 900 labels, 700 more" in page
+    assert "it takes about 2,900 labels, 2,700 more" in page
     assert "31 of 100" in page
     address = f"{reverse('run_new', args=['support'])}?from={done.pk}&amp;most_wrong=0.05"
     assert address in page

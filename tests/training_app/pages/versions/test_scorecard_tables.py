@@ -161,6 +161,17 @@ def test_every_error_is_on_some_page_and_can_be_sent_to_labeling(path: str, brow
     assert "errors=2&amp;against=svm" in answer.content.decode()
 
 
+def test_a_long_mail_among_the_mistakes_is_cut_until_it_is_opened(word_model: Make, browser: Client) -> None:
+    mail = "the bin was not emptied and " * 60 + "that is all"
+    wrong = [{"text": text, "required": [0], "selected": [1], "nearest": []} for text in (mail, "short")]
+    made = word_model(PERFECT, full(errors=wrong, error_count=2))
+    page = browser.get(reverse("model", args=["support", made.version])).text
+    assert page.count('<details class="run-long">') == 1
+    assert f"<p>{mail}</p>" in page
+    assert "2 worst of 2, out of" in page
+    assert "test queries" in page
+
+
 def test_mistakes_are_grouped_by_the_pair_that_is_confused(path: str, browser: Client) -> None:
     found = browser.get(path).context["mistakes"]
     counts = [pair.count for pair in found.pairs]

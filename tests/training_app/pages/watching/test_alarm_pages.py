@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import AuditEntry, Pool, PoolRole
+from tests.clients import signed_in
 from tests.training_app.told import artifact
 from training_app.answering import serving
 from training_app.models import (
@@ -40,8 +41,7 @@ def test_only_ops_open_them(pool: Any, person: Any, webhook: Any, name: str) -> 
     }
     path = reverse(name, args=["support", *more.get(name, [])])
     for role, codes in (("labeler", {403}), ("reviewer", {403}), ("admin", {200, 302, 405})):
-        client = Client()
-        client.force_login(person(role))
+        client = signed_in(person(role))
         assert {client.get(path).status_code, client.post(path).status_code} <= {*codes, 405}, role
     assert "/login/" in Client().get(path).get("Location", "/login/")
 
@@ -65,8 +65,7 @@ def test_an_admin_sees_what_each_process_holds(pool: Any, person: Callable[[str]
     )
     sign.save()
     path = reverse("health_page", args=["support"])
-    client = Client()
-    client.force_login(person("admin"))
+    client = signed_in(person("admin"))
     page = client.get(path).text
     assert "support-7, &lt;other&gt;-1" in page
     for held in ("Questions for shadows", '<td class="rw-number">12</td><td>1,000</td>', "one &lt;each&gt;"):

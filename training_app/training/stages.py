@@ -140,6 +140,6 @@ def _left(run: Run, share: float, now: datetime) -> timedelta | None:
     preset = presets.BY_NAME.get(presets.of_config(run.config), presets.BY_NAME["full"])
     expected = presets.seconds(run.pool, preset, run.snapshot.rows, len(run.snapshot.roster), run.pk)
     passed = max((now - run.started_at).total_seconds(), 0.0)
-    own = passed / share if share > 0 else expected
-    whole = (1 - share) * max(expected, passed) + share * own
+    by_pace = passed / share if share > 0 else expected
+    whole = (1 - share) * max(expected, passed) + share * by_pace
     return timedelta(seconds=max(whole * (1 - share), 1.0))

@@ -1,10 +1,8 @@
-"""The sequence scorer: what it learns that a bag of words cannot, and that numpy serves what torch trained."""
+"""What the sequence scorer learns, and that it learns the same whatever the machine."""
 
-import itertools
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,47 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.engine.reading.sequences.orders import QUICK, small_pool
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading import scorers
-from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
-from training_app.engine.reading.sequences import recurrence, sequence, sequence_fit
+from training_app.engine.reading.sequences import sequence, sequence_fit
 from training_app.engine.reading.sequences.joining import Joining
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
-from training_app.engine.reading.sequences.sequence import SequenceMargins, ngram_buckets, split_words
+from training_app.engine.reading.sequences.sequence import ngram_buckets
 from training_app.engine.reading.sequences.sequence_fit import Network, SequenceScorer
-
-SMALL = SequenceScorer(width=16, states=24, buckets=512, min_count=1, batch_size=16)
-QUICK = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=8, passes=2)
-
-
-def order_task(rng: np.random.Generator, rows: int) -> tuple[list[str], np.ndarray]:
-    """Texts of one to three clauses, "get <name> <noun>" or "not get <name> <noun>": the noun that ends a clause names
-    its agent, and the "not" that begins it says that the agent is not needed."""
-    nouns = ["song", "game", "table"]
-    names = [a + b for a, b in itertools.product(["ka", "lo", "mi", "nu"], ["ra", "te", "so", "du"])]
-    texts, Y = [], np.zeros((rows, 3), bool)
-    for row in range(rows):
-        clauses = []
-        for agent in rng.permutation(3)[: rng.integers(1, 4)]:
-            wanted = rng.random() < 0.5
-            Y[row, agent] |= wanted
-            clauses.append(f"{'' if wanted else 'not '}get {rng.choice(names)} {nouns[agent]}")
-        texts.append(" and ".join(clauses))
-    return texts, Y
-
-
-@pytest.fixture(scope="module")
-def toy() -> tuple[SequenceMargins, list[str], np.ndarray]:
-    texts, Y = order_task(np.random.default_rng(1), 700)
-    scorer = SequenceScorer(width=16, states=24, buckets=512, batch_size=16, passes=12, learning_rate=1e-2)
-    fitted = scorer.fit(texts[:500], Y[:500], np.ones((500, 3), bool), seed=0)
-    return fitted, texts[500:], Y[500:]
-
-
-def small_pool() -> tuple[list[str], np.ndarray, np.ndarray]:
-    texts = ["play a song", "book a table", "play a song and book a table", "Закажи столик", "播放音乐", "nothing"] * 3
-    Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1], [1, 0], [0, 0]] * 3, bool)
-    return texts, Y, np.ones_like(Y)
 
 
 def joining(target: list[list[int]], share: float = 1.0, counted: list[list[int]] | None = None) -> Joining:
@@ -117,62 +82,6 @@ def test_it_learns_an_order_that_a_bag_of_words_cannot_see(toy):
     one, other = "not get kara song and get lote game", "get kara song and not get lote game"
     assert sorted(one.split()) == sorted(other.split())
     assert (fitted.logits([one, other]) > 0).tolist() == [[False, True, False], [True, False, False]]
-
-
-def test_the_votes_of_the_words_explain_a_margin(toy):
-    fitted, _, _ = toy
-    text = "get kara song and not get lote game"
-    everything = fitted.explain(text, top=100)
-    margins = fitted.logits([text])[0]
-    for agent in range(3):
-        votes = [vote for _, vote in everything[agent]]
-        assert len(votes) == 8
-        assert sum(votes) + fitted.tensors()["bias"][agent] == pytest.approx(margins[agent], abs=1e-3)
-        assert np.abs(votes).tolist() == sorted(np.abs(votes).tolist(), reverse=True)
-        assert fitted.explain(text, top=2)[agent] == everything[agent][:2]
-    assert fitted.explain("") == [[], [], []]
-
-
-def test_numpy_serves_what_torch_trained():
-    """One network through both implementations, with texts of different lengths in one batch."""
-    draw = torch.Generator().manual_seed(3)
-    network = Network(SMALL, words=4, agents=5, draw=draw)
-    with torch.no_grad():
-        network.ngrams.copy_(network.ngrams.half().float())
-        network.own.copy_(network.own.half().float())
-    layers = [
-        sequence.Layer(*(p.detach().numpy() for p in (layer.weight, layer.bias)), layer.window, layer.states)
-        for layer in network.layers
-    ]
-    served = SequenceMargins(
-        [],
-        np.zeros((0, 16), np.float16),
-        network.own[1].detach().numpy().astype(np.float16),
-        network.ngrams[:512].detach().numpy().astype(np.float16),
-        layers,
-        sequence.Votes(
-            torch.cat([network.speaks, network.looks], dim=1).detach().numpy(),
-            network.head_bias.detach().numpy(),
-            network.bias.detach().numpy(),
-        ),
-        np.full(5, np.nan, np.float32),
-    )
-    texts = ["one", "a text of some more words than the first", "two words", "ещё один, на другом языке: ура!"]
-    split = [split_words(text) for text in texts]
-    steps = max(map(len, split))
-    x, mask = torch.zeros(steps, len(texts), 16), torch.zeros(steps, len(texts), 1)
-    for column, words in enumerate(split):
-        bags = torch.full((len(words), sequence.MAX_NGRAMS), 512)
-        for t, word in enumerate(words):
-            buckets = ngram_buckets(word, 512)
-            bags[t, : len(buckets)] = torch.tensor(buckets)
-        x[: len(words), column] = network.vectors(torch.ones(len(words), dtype=torch.int64), bags)
-        mask[: len(words), column] = 1
-    expected = network(x, mask).detach().numpy()
-    assert np.abs(expected - expected.mean(axis=0)).max() > 0.01  # the texts do differ
-    np.testing.assert_allclose(served.logits(texts), expected, atol=1e-4)
-    alone = np.concatenate([served.logits([text]) for text in texts])
-    np.testing.assert_allclose(alone, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize(("inputs", "window"), [(3, 3), (4, 1)])  # a highway of its own, and the input as highway
@@ -309,133 +218,6 @@ def test_a_fit_neither_uses_nor_moves_the_global_generators():
     assert np.array_equal(QUICK.fit(texts, Y, asked, seed=5).logits(texts), first)
 
 
-def test_it_is_stored_and_loaded_without_a_change(toy):
-    fitted, texts, _ = toy
-    loaded = load_scorer(fitted.kind, fitted.config(), fitted.tensors())
-    assert isinstance(loaded, FittedScorer)
-    assert np.array_equal(loaded.logits(texts), fitted.logits(texts))
-    assert isinstance(SequenceScorer(), Scorer)
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut", "words"])
-def test_a_damaged_artifact_is_refused_by_name(toy, damage):
-    fitted, _, _ = toy
-    config, tensors = fitted.config(), dict(fitted.tensors())
-    if damage == "missing":
-        del tensors["heads"]
-    elif damage == "cut":
-        tensors["layer1.weight"] = tensors["layer1.weight"][:-1]
-    else:
-        config["words"] = config["words"][:-1]
-    name = {"missing": "heads", "cut": "layer1.weight", "words": "vectors"}[damage]
-    with pytest.raises(ValueError, match=name):
-        SequenceMargins.from_tensors(config, tensors)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "   ",
-        "\n",
-        "?!",
-        "🙂🙂",
-        "неизвестное слово",
-        "播放音乐然后预订餐厅",
-        "\ud800",
-        "x" * 5_000,
-        "play " * 5_000,
-        "\x00",
-    ],
-)
-def test_odd_texts_get_finite_margins(toy, text):
-    fitted, _, _ = toy
-    margins = fitted.logits([text, "get kara song"])
-    assert margins.shape == (2, 3)
-    assert np.isfinite(margins).all()
-    np.testing.assert_allclose(margins[:1], fitted.logits([text]), atol=1e-5)
-
-
-def test_a_word_kept_from_another_text_scores_as_if_new(toy):
-    """Words of earlier texts, and a cache that starts again in the middle of one, change no margin."""
-    fitted, texts, _ = toy
-    fresh = SequenceMargins.from_tensors(fitted.config(), fitted.tensors())
-    expected = fresh.logits(texts[:40])  # a batch takes nothing from the cache
-    assert not fresh._products.of_word
-    longest = max(len(set(split_words(text))) for text in texts[:40])
-    for kept in (longest, longest - 1):  # with one less, the longest text finds no room at all
-        fresh._room = kept
-        for _ in range(2):
-            alone = np.concatenate([fresh.logits([text]) for text in texts[:40]])
-            np.testing.assert_allclose(alone, expected, atol=1e-5)
-        assert 0 < len(fresh._products.of_word) <= kept
-
-
-def test_an_answer_is_the_same_to_the_bit_whatever_was_read_before() -> None:
-    texts, Y, asked = small_pool()
-    # As wide as those of real pools: narrow products are the same in whatever way they are taken.
-    fitted = SequenceScorer(width=64, states=96, buckets=64, min_count=1, passes=1).fit(texts, Y, asked, seed=0)
-    words = [f"{first}{second}ing" for first in "bdgkl" for second in ("rea", "oa", "ie")]
-    alone = {word: fitted._products_of([word]) for word in words}
-    fitted.logits([" ".join(words[:7])])
-    fitted.logits([" ".join(words[5:])])
-    kept, each = fitted._products, len(fitted._blank)
-    for word in words:
-        start = kept.of_word[word]
-        assert np.array_equal(kept.table[start : start + each], alone[word]), word
-
-
-def test_threads_that_learn_words_and_forget_them_score_as_one_does(toy):
-    fitted, texts, _ = toy
-    expected = fitted.logits(texts[:60])
-    fresh = SequenceMargins.from_tensors(fitted.config(), fitted.tensors())
-    fresh._room = 16
-    rounds = [text for seed in range(8) for text in np.random.default_rng(seed).permutation(60).tolist()]
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda row: fresh.logits([texts[row]])[0], rounds))
-    np.testing.assert_allclose(found, expected[rounds], atol=1e-5)
-
-
-@pytest.mark.parametrize(("steps", "blocks"), [(1, 1), (1, 5), (4, 1), (3, 4)])
-def test_blocks_of_steps_side_by_side_are_the_recurrence_one_by_one(steps, blocks):
-    rng = np.random.default_rng(0)
-    keep, fed = rng.random((steps, blocks, 6)), rng.normal(size=(steps, blocks, 6))
-    c, expected = np.zeros(6), np.empty_like(fed)
-    for k in range(blocks):
-        for j in range(steps):
-            c = expected[j, k] = keep[j, k] * c + fed[j, k]
-    found = fed.astype(np.float32)
-    recurrence.scan(keep.astype(np.float32), found)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_a_first_layer_as_wide_as_its_input_carries_it_on():
-    """Three groups of columns: the highway is the word's own vector."""
-    draw = torch.Generator().manual_seed(4)
-    network = Network(SequenceScorer(width=8, states=8, buckets=64, window=3), words=0, agents=2, draw=draw)
-    layers = [
-        sequence.Layer(*(p.detach().numpy() for p in (layer.weight, layer.bias)), layer.window, layer.states)
-        for layer in network.layers
-    ]
-    vectors = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float16)
-    served = SequenceMargins(
-        list("abcdef"),
-        vectors,
-        np.zeros(8, np.float16),
-        np.zeros((64, 8), np.float16),
-        layers,
-        sequence.Votes(
-            torch.cat([network.speaks, network.looks], dim=1).detach().numpy(),
-            np.zeros(3, np.float32),
-            np.zeros(2, np.float32),
-        ),
-        np.full(2, np.nan, np.float32),
-    )
-    x = torch.from_numpy(vectors.astype(np.float32))[:, None]
-    expected = network(x, torch.ones(6, 1, 1)).detach().numpy()
-    np.testing.assert_allclose(served.logits(["a b c d e f"]), expected, atol=1e-5)
-
-
 def test_few_rows_are_learnt_by_a_smaller_network_in_fewer_updates():
     few, many = SequenceScorer.for_rows(736), SequenceScorer.for_rows(40_000)
     assert (few.states, few.layers) < (many.states, many.layers)
@@ -444,20 +226,6 @@ def test_few_rows_are_learnt_by_a_smaller_network_in_fewer_updates():
     assert replace(many, gram_dropout=0.0) == SequenceScorer()
     assert many.schedule(40_000)[1] == 1_500
     assert few.schedule(40) == (16, 100)  # forty passes at most
-
-
-def test_no_texts_give_no_margins(toy):
-    assert toy[0].logits([]).shape == (0, 3)
-
-
-def test_words_of_any_script():
-    assert split_words("Ｐlay 3 songs, please!") == ["play", "3", "songs", ",", "please", "!"]
-    assert split_words("播放 jazz") == ["播", "放", "jazz"]
-    assert len(split_words("a " * 10_000)) == sequence.MAX_WORDS
-    for word in ["a", "x" * 100, "播", "\ud800"]:
-        buckets = ngram_buckets(word, 7)
-        assert 1 <= len(buckets) <= sequence.MAX_NGRAMS
-        assert set(buckets) <= set(range(7))
 
 
 def test_an_agent_of_one_class_and_answers_that_were_not_asked():
@@ -476,17 +244,6 @@ def test_an_agent_of_one_class_and_answers_that_were_not_asked():
     assert margins[0, 1] < -2
     assert margins[0, 2] == 0
     assert margins[0, 3] < -2
-
-
-def test_one_class_agents_are_stored_in_finite_numbers():
-    texts, Y, asked = small_pool()
-    Y[:, 1] = True
-    fitted = QUICK.fit(texts, Y, asked, seed=0)
-    tensors = fitted.tensors()
-    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
-    loaded = load_scorer(fitted.kind, fitted.config(), tensors)
-    assert np.array_equal(loaded.logits(texts), fitted.logits(texts))
-    assert len(set(loaded.logits(texts)[:, 1].tolist())) == 1
 
 
 def test_answers_that_were_not_asked_teach_nothing():
@@ -582,13 +339,3 @@ def test_adam_steps_like_torchs_own() -> None:
         assert ours.grad is None
     assert not torch.allclose(ours, start, atol=0.1)
     torch.testing.assert_close(ours, theirs)
-
-
-def test_serving_imports_neither_torch_nor_scikit_learn():
-    root = Path(sequence.__file__).parents[4]
-    code = (
-        "import sys, training_app.engine.reading.sequences.sequence; "
-        "print({'torch', 'sklearn', 'django', 'scipy'} & set(sys.modules))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "set()"
