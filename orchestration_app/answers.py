@@ -36,8 +36,8 @@ def save(pool: Pool, rule: str, composer: Agent | None, *, actor: audit.Who) -> 
         words = _("%(agent)s has no executor yet: set first how it is called.") % {"agent": composer.name}
         raise AnswerRuleError(words, "composer")
     with transaction.atomic():
-        kept, _new = AnswerRule.objects.update_or_create(pool=pool, defaults={"rule": rule, "composer": composer})
+        row, _new = AnswerRule.objects.update_or_create(pool=pool, defaults={"rule": rule, "composer": composer})
         detail = {"rule": rule, "composer": composer.number if composer else None}
         audit.record("answers.saved", actor=actor, target=str(pool), pool=pool, detail=detail)
         Stamp.bump()
-    return kept
+    return row

@@ -39,11 +39,11 @@ class Catalog:
 def shipped() -> Catalog:
     """The table that this version brings."""
     content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    addresses = {one["name"]: one["address"] for one in content["providers"]}
+    addresses = {provider["name"]: provider["address"] for provider in content["providers"]}
     models = {
-        (one["name"], row["model"]): Listed(row["price_in"], row["price_out"], row["context"])
-        for one in content["providers"]
-        for row in one["models"]
+        (provider["name"], row["model"]): Listed(row["price_in"], row["price_out"], row["context"])
+        for provider in content["providers"]
+        for row in provider["models"]
     }
     return Catalog(date.fromisoformat(content["as_of"]), content["source"], addresses, models)
 

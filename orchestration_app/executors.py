@@ -36,6 +36,8 @@ OPTIONS: dict[str, dict[str, type]] = {
     Kind.HTTP: {"method": str, "headers": dict, "body": str, "query": str, "answer": str},
 }
 CHOICES = {"version": ("1.0", "0.3"), "method": ("POST", "PUT", "PATCH", "GET")}
+#: What calls of a kind add to its address.
+PATHS: dict[str, str] = {Kind.CHAT: "/chat/completions", Kind.RESPONSES: "/responses"}
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 #: Text made of text has no side effect; whether the work of others may be done twice, only their owner knows.
@@ -67,6 +69,7 @@ def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, 
         before = {name: getattr(executor, name) for name in values}
         for name, value in values.items():
             setattr(executor, name, value)
+        executor.address = _without_path(executor)
         _check(executor)
         if secret is not None:
             executor.secret = sealing.seal(_checked_secret(executor, secret.strip()))
@@ -88,6 +91,13 @@ def remove(executor: Executor, *, actor: audit.Who) -> None:
         agent = executor.agent
         audit.record("executor.removed", actor=actor, target=str(agent), pool=agent.pool)
         Stamp.bump()
+
+
+def _without_path(executor: Executor) -> str:
+    """The address up to the path that calls add, where somebody copied it with that path."""
+    path = PATHS.get(executor.kind, "")
+    address = executor.address.strip().rstrip("/") if path else executor.address
+    return address.removesuffix(path) if path and address.endswith(path) else executor.address
 
 
 def _check(executor: Executor) -> None:

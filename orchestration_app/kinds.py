@@ -93,9 +93,9 @@ KINDS = (
         ),
         listed={"fit": _("fit")},
         baselines={
-            "constant": _("the agent's mean success"),
-            "by_backend": _("each backend's mean success"),
-            "linear": _("the linear model alone"),
+            "constant": _("mean success of the agent"),
+            "by_backend": _("mean success of each backend"),
+            "linear": _("linear model alone"),
             "neighbours": _("nearest neighbours, their number chosen on validation"),
         },
     ),

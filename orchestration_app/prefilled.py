@@ -32,7 +32,7 @@ def values_of(source: AgentSource) -> dict[str, Any]:
 
 def set_up(pool: Pool, *, actor: audit.Who) -> tuple[list[Agent], list[str]]:
     """Give every active agent without an executor one, where its description says how. Returns those agents, and why others failed."""
-    made, problems = [], []
+    agents, problems = [], []
     for agent in pool.agents.active().filter(executor=None):
         source = source_of(agent)
         if source is None:
@@ -42,8 +42,8 @@ def set_up(pool: Pool, *, actor: audit.Who) -> tuple[list[Agent], list[str]]:
         except (ExecutorError, sealing.CannotOpen) as error:
             problems.append(f"{agent.name}: {error}")
         else:
-            made.append(agent)
-    return made, problems
+            agents.append(agent)
+    return agents, problems
 
 
 def with_tools(values: dict[str, Any], secret: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def of_pool(pool: Pool) -> list[Readiness]:
     """Every agent that may be called, those that are not ready first."""
     agents = pool.agents.routable().select_related("executor__readiness")
     order = {"failed": 0, "unchecked": 1, "ready": 2}
-    return sorted(map(_one, agents), key=lambda one: (order[one.state], one.agent.number))
+    return sorted(map(_one, agents), key=lambda row: (order[row.state], row.agent.number))
 
 
 def _one(agent: Agent) -> Readiness:
@@ -66,7 +66,7 @@ def problems(pool: Pool) -> Sequence[Readiness]:
     """What keeps a pool that was checked from being ready; nothing of one that nobody has checked."""
     if not ExecutorCheck.objects.filter(executor__agent__pool=pool).exists():
         return ()
-    return [one for one in of_pool(pool) if one.state == "failed"]
+    return [row for row in of_pool(pool) if row.state == "failed"]
 
 
 def run_problems(pool: Pool, kind: str) -> Sequence[str]:

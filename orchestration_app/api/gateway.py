@@ -31,6 +31,9 @@ from training_app.api.views.chat import OF, conversation
 
 PREFIX = "agents/"
 STREAM = "text/event-stream"
+FAILED = "failed"
+#: An episode that ended like this has no answer.
+NO_ANSWER = (Episode.Status.FAILED, Episode.Status.CANCELLED)
 Json = dict[str, Any]
 
 
@@ -64,15 +67,24 @@ class Answering:
             self.ended = self.here.ended()
             return
         if self.ended is None:
-            self.ended = await following.end(self.key)
-        questions = [one["question"] for one in self.ended["questions"]]
+            self.ended = await following.end(self.key, following.counted)
+        questions = [question["question"] for question in self.ended["questions"]]
         yield self.ended["answer"] or "\n\n".join(questions) or f"There is no answer. {self.ended['error']}"
 
     def about(self) -> Json:
         """What a client may want to know beyond OpenAI's fields."""
         ended = self.ended or {}
-        missing = [{name: one[name] for name in ("agent", "name", "reason")} for one in ended.get("missing", ())]
+        missing = [
+            {name: failure[name] for name in ("agent", "name", "reason")} for failure in ended.get("missing", ())
+        ]
         return {"episode_id": str(self.key), "status": str(ended.get("status", "")), "missing": missing}
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens in and out; those of servers that do not tell the two apart count as out."""
+        ended = self.ended or {}
+        tokens_in = int(ended.get("tokens_in", 0))
+        return tokens_in, int(ended.get("tokens", 0)) - tokens_in
 
 
 def models(pools: Sequence[str]) -> Sequence[str]:
@@ -89,14 +101,17 @@ def chat(view: ApiView, body: Mapping[str, Any]) -> HttpResponse | None:
     model = body.get("model")
     if not isinstance(model, str) or not model.startswith(PREFIX):
         return None
-    answering = _begun(view, model, conversation(body))
-    usage = bool((body.get("stream_options") or {}).get("include_usage"))
+    options = body.get("stream_options") or {}
+    if not isinstance(options, dict):
+        raise Refused(400, "invalid", "stream_options must be an object.", field="stream_options")
+    answering = _begun(view, model, conversation(body), streams=bool(body.get("stream")))
+    usage = bool(options.get("include_usage"))
     if body.get("stream"):
         return _given(view, answering, _chat_events(answering, usage), STREAM)
     return _given(view, answering, _chat_whole(answering), "application/json")
 
 
-def _begun(view: ApiView, model: str, messages: list[dict[str, str]]) -> Answering:
+def _begun(view: ApiView, model: str, messages: list[dict[str, str]], *, streams: bool) -> Answering:
     if not messages or messages[-1]["role"] != "user":
         raise Refused(400, "invalid", "messages must end with one of the user.", field="messages")
     pool = view.access.pool(model.removeprefix(PREFIX))
@@ -106,7 +121,7 @@ def _begun(view: ApiView, model: str, messages: list[dict[str, str]]) -> Answeri
     view.asks = _Texts(messages)  # type: ignore[attr-defined]
     view.check_throttles(view.request)
     messages = [message for message in messages if message["role"] in ("system", "user", "assistant")]
-    here = direct.prepared(orchestra, decider, messages, view.access.caller.pk)
+    here = direct.prepared(orchestra, decider, messages, view.access.caller.pk, streams=streams)
     if here is not None:
         return Answering(model, here)
     wanted = Wanted(messages=messages)
@@ -119,7 +134,7 @@ def _given(view: ApiView, answering: Answering, parts: AsyncIterator[bytes], med
     promise: later.Later | None = view.request.META.get(later.NAME)
     episode = answering.episode
     if promise is None and episode is not None and episode.status not in following.GOES_ON:
-        answering.ended = following.whole(episode)  # it ran in this thread
+        answering.ended = following.counted(episode)  # it ran in this thread
     if promise is None:
 
         async def collected() -> bytes:
@@ -139,8 +154,12 @@ def _given(view: ApiView, answering: Answering, parts: AsyncIterator[bytes], med
 
 
 def _usage(answering: Answering) -> Json:
-    tokens = int((answering.ended or {}).get("tokens", 0))
-    return {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
+    tokens_in, tokens_out = answering.tokens
+    return {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+    }
 
 
 async def _chat_whole(answering: Answering) -> AsyncIterator[bytes]:
@@ -233,17 +252,17 @@ class ResponsesView(ApiView):
         else:
             if before is not None:
                 messages = [*before.messages, {"role": "assistant", "content": before.answer}, *messages]
-            answering = _begun(self, model, messages)
+            answering = _begun(self, model, messages, streams=bool(body.get("stream")))
         if body.get("stream"):
             return _given(self, answering, _response_events(answering), STREAM)
         return _given(self, answering, _response_whole(answering), "application/json")
 
     def _messages(self, body: Mapping[str, Any]) -> list[dict[str, str]]:
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        user_input = body.get("input")
+        items = [{"role": "user", "content": user_input}] if isinstance(user_input, str) else user_input
         if not isinstance(items, list) or not items:
             raise Refused(
-                400, "missing" if given is None else "invalid", "input must be a text or messages.", field="input"
+                400, "missing" if user_input is None else "invalid", "input must be a text or messages.", field="input"
             )
         turns = []
         for item in items:
@@ -287,15 +306,18 @@ class ResponsesView(ApiView):
 
 
 def _response(answering: Answering, status: str, text: str | None) -> Json:
-    tokens = int((answering.ended or {}).get("tokens", 0))
+    tokens_in, tokens_out = answering.tokens
     output = [] if text is None else [_message(answering, text)]
+    error = None
+    if status == FAILED:
+        error = {"code": "server_error", "message": str((answering.ended or {}).get("error") or text)}
     return {
         "id": f"resp_{answering.key}", "object": "response", "created_at": int(time.time()), "status": status,
-        "model": answering.model, "output": output, "error": None, "incomplete_details": None, "instructions": None,
+        "model": answering.model, "output": output, "error": error, "incomplete_details": None, "instructions": None,
         "metadata": {}, "parallel_tool_calls": True, "temperature": None, "tool_choice": "auto", "tools": [], "top_p": None,
         "usage": {
-            "input_tokens": 0, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": tokens,
-            "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": tokens,
+            "input_tokens": tokens_in, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": tokens_out,
+            "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": tokens_in + tokens_out,
         },
     }  # fmt: skip
 
@@ -313,7 +335,12 @@ def _message(answering: Answering, text: str, status: str = "completed") -> Json
 
 async def _response_whole(answering: Answering) -> AsyncIterator[bytes]:
     text = "".join([piece async for piece in answering.pieces()])
-    yield written(_response(answering, "completed", text) | {"router": answering.about()})
+    yield written(_response(answering, _status(answering), text) | {"router": answering.about()})
+
+
+def _status(answering: Answering) -> str:
+    """How a response ended: there is an answer, or a question; or there is none."""
+    return FAILED if (answering.ended or {}).get("status") in NO_ANSWER else "completed"
 
 
 async def _response_events(answering: Answering) -> AsyncIterator[bytes]:
@@ -338,5 +365,5 @@ async def _response_events(answering: Answering) -> AsyncIterator[bytes]:
     yield event("response.output_text.done", **place, text=text, logprobs=[])
     yield event("response.content_part.done", **place, part={"type": "output_text", "text": text, "annotations": []})
     yield event("response.output_item.done", output_index=0, item=_message(answering, text))
-    whole = _response(answering, "completed", text) | {"router": answering.about()}
-    yield event("response.completed", response=whole)
+    status = _status(answering)
+    yield event(f"response.{status}", response=_response(answering, status, text) | {"router": answering.about()})

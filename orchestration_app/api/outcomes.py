@@ -11,7 +11,7 @@ from training_app.api.errors import Refused
 
 def keep_served(pool: Pool, decision: UUID, report: Mapping[str, Any]) -> None:
     """For the hook `outcome_reported`. Raises Refused where a part names a backend that the agent does not have."""
-    parts = [_part(one, report["success"]) for one in report["served"]]
+    parts = [_part(part, report["success"]) for part in report["served"]]
     try:
         if parts:
             served.record(pool, decision, parts)
@@ -19,11 +19,11 @@ def keep_served(pool: Pool, decision: UUID, report: Mapping[str, Any]) -> None:
         raise Refused(400, "invalid", f"served: {error}.", field="served") from None
 
 
-def _part(one: dict[str, Any], success: bool) -> served.Served:
+def _part(part: dict[str, Any], success: bool) -> served.Served:
     """One agent's part of what was served; a call that failed succeeded at nothing."""
-    judged = success if one["success"] is None else one["success"]
+    judged = success if part["success"] is None else part["success"]
     return served.Served(
-        agent=one["agent"], backend=one["backend"], tokens_in=one["tokens_in"], tokens_out=one["tokens_out"], cost=one["cost"],
-        latency=one["latency_ms"], success=judged and not one["failed"], failed=one["failed"], category=one["category"],
-        tool=one["tool"], complexity=one["complexity"],
+        agent=part["agent"], backend=part["backend"], tokens_in=part["tokens_in"], tokens_out=part["tokens_out"], cost=part["cost"],
+        latency=part["latency_ms"], success=judged and not part["failed"], failed=part["failed"], category=part["category"],
+        tool=part["tool"], complexity=part["complexity"],
     )  # fmt: skip

@@ -14,9 +14,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from agents_app.outbound.async_client import Client
-from orchestration_app.episodes import asides, asking, calling, policies, toolbox
-from orchestration_app.episodes.calls import Ask, CallFailed, Failure, Outcome
-from orchestration_app.episodes.protocols.mcp_arguments import Call as ToolCall
+from orchestration_app.episodes import asides, asking, calling, policies, spending, toolbox
+from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome
+from orchestration_app.episodes.protocols.mcp_arguments import ToolCall
 from orchestration_app.episodes.toolbox import Tool, Toolbox
 from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import Executor, Step
@@ -94,28 +94,28 @@ class ToolsView(McpView):
         meta = call.params.get("_meta")
         query = meta.get(QUERY) if isinstance(meta, dict) else None
         needed = self._box().tools_for(query[:LONGEST]) if isinstance(query, str) and query.strip() else []
-        return {"tools": [*TOOLS, *(tool.as_json() for tool, _score in needed)], "resultType": "complete", "ttlMs": 0}
+        return {"tools": [*TOOLS, *(tool.as_json() for tool, _score in needed)], **mcp.cached(0)}
 
     def called(self, call: Call) -> dict[str, Any]:
         """What search or a tool answers. Raises Fault."""
-        name, given = call.params.get("name"), call.params.get("arguments") or {}
-        if not isinstance(given, dict):
+        name, arguments = call.params.get("name"), call.params.get("arguments") or {}
+        if not isinstance(arguments, dict):
             raise Fault(json_rpc.INVALID_PARAMS, "arguments must be an object.")
         if name == SEARCH:
-            return self._searched(given)
+            return self._searched(arguments)
         box = self._box()
         task = ""
         if name == CALL:
-            name, task, given = given.get("name"), given.get("task", ""), given.get("arguments") or {}
-            if not isinstance(given, dict) or not isinstance(task, str):
+            name, task, arguments = arguments.get("name"), arguments.get("task", ""), arguments.get("arguments") or {}
+            if not isinstance(arguments, dict) or not isinstance(task, str):
                 return mcp.tool_error("arguments must be an object, and task a text.")
         tool = box.named(str(name))
         if tool is None:
             return mcp.tool_error(f"There is no tool {str(name)[:80]}. Call search first.")
-        return self._tool(box, tool, given, task[:LONGEST])
+        return self._tool(box, tool, arguments, task[:LONGEST])
 
-    def _searched(self, given: dict[str, Any]) -> dict[str, Any]:
-        query, limit = given.get("query"), given.get("most", 0)
+    def _searched(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        query, limit = arguments.get("query"), arguments.get("most", 0)
         if not isinstance(query, str) or not query.strip():
             return mcp.tool_error("query must be a text that says what is to be done.")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= 50:
@@ -139,9 +139,9 @@ class ToolsView(McpView):
             return mcp.tool_error(
                 f"A person has to approve calls of {tool.name}. Begin an episode instead: POST /api/orchestrate/."
             )
-        if box.orchestra.limits:
+        if spending.limited(dict(box.orchestra.limits), self.access.caller.pk) is not None:
             return mcp.tool_error(
-                "What calls cost is limited in this pool. Begin an episode instead: POST /api/orchestrate/."
+                "What calls may cost in a month is limited here. Begin an episode instead: POST /api/orchestrate/."
             )
         outcome = asyncio.run(_called(box, tool, arguments, words))
         row = Step(turn=0, number=0, call=0, agent=tool.agent, candidates=[tool.agent], probabilities=[1.0])
@@ -152,12 +152,14 @@ class ToolsView(McpView):
             row.why = storable.mended_text(outcome.why)[:400]
         else:
             row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
-        kept = toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, self.access.caller.pk)
+        episode = toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, self.access.caller.pk)
         if isinstance(outcome, Failure):
-            return mcp.tool_error(f"{tool.name} failed: {outcome.why}") | {"_meta": {"routerweb/episode": str(kept.pk)}}
+            return mcp.tool_error(f"{tool.name} failed: {outcome.why}") | {
+                "_meta": {"routerweb/episode": str(episode.pk)}
+            }
         content = [{"type": "text", "text": outcome.content}]
         return {
-            "content": content, "isError": False, "resultType": "complete", "_meta": {"routerweb/episode": str(kept.pk)},
+            "content": content, "isError": False, "resultType": "complete", "_meta": {"routerweb/episode": str(episode.pk)},
         }  # fmt: skip
 
 
@@ -169,12 +171,12 @@ async def _called(box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str
     try:
         if spec.kind != Executor.Kind.MCP:
             text = str(arguments.get("task") or task)
-            ask = Ask(key, text, ({"role": "user", "content": text},))
-            return await calling.call(spec, ask, Wire(client), calling.Anywhere(), calling.Purse())
-        ask = Ask(key, task, ({"role": "user", "content": task},))
+            call = AgentCall(key, text, ({"role": "user", "content": text},))
+            return await calling.call(spec, call, Wire(client), calling.Anywhere(), calling.Purse())
+        call = AgentCall(key, task, ({"role": "user", "content": task},))
         prepared = asking.Prepared([], spec.most_cost, tool=ToolCall(tool.own, arguments))
         try:
-            return await asking.ask(spec, ask, prepared, Wire(client))
+            return await asking.ask(spec, call, prepared, Wire(client))
         except CallFailed as failed:
             return Failure(failed.kind, str(failed), spec.most_cost if failed.kind == "timeout" else 0.0)
     finally:

@@ -128,7 +128,7 @@ def _streamed(episode: Episode, promise: later.Later | None) -> HttpResponse:
         names = dict(episode.pool.agents.values_list("number", "name"))
         steps = [("step", as_json(row, names)) for row in episode.trajectory.filter(call__isnull=False)]
         last = "waiting" if episode.status == Episode.Status.WAITING else "end"
-        return HttpResponse(b"".join(_event(*one) for one in [*steps, (last, end)]), content_type=STREAM)
+        return HttpResponse(b"".join(_event(*event) for event in [*steps, (last, end)]), content_type=STREAM)
 
     async def pieces() -> AsyncIterator[bytes]:
         yield _event("episode", {"episode_id": str(episode.pk)})

@@ -12,9 +12,9 @@ def to_answer(pool: int, text: str, agents: Sequence[int], options: Mapping[str,
     assigned = choosing.assign(pool, text, agents, options.get("preference"))
     if assigned is None:
         return None
-    shown = [one.as_json() for one in assigned]
-    kept = [
-        {**one, "propensity": made.propensity, "by": made.by, "direct": made.direct}
-        for one, made in zip(shown, assigned, strict=True)
+    shown = [assignment.as_json() for assignment in assigned]
+    stored = [
+        {**row, "propensity": assignment.propensity, "by": assignment.by, "direct": assignment.direct}
+        for row, assignment in zip(shown, assigned, strict=True)
     ]
-    return Extra({"assignments": shown}, {"assignments": kept})
+    return Extra({"assignments": shown}, {"assignments": stored})

@@ -39,9 +39,13 @@ class Line:
     why: str
     choice: Assigned
 
-    def assigned(self, given: Assignment) -> "Line":
+    def assigned(self, assignment: Assignment) -> "Line":
         """The same, as it was assigned."""
-        return replace(self, why=given.why, choice=Assigned(self.backend, given.propensity, given.by, given.direct))
+        return replace(
+            self,
+            why=assignment.why,
+            choice=Assigned(self.backend, assignment.propensity, assignment.by, assignment.direct),
+        )
 
     def served(self, agent: int, **what: Any) -> Served:
         """What came of this call, for `report`: Served's fields, with how this backend was chosen, so that learners may be judged."""
@@ -58,12 +62,12 @@ def line(pool: Pool, agent: int, text: str = "", preference: Preference | None =
     Raises NoBackend where none may be taken now, and sealing.CannotOpen for a secret of another SECRET_KEY.
     """
     serving.served()  # what is in memory is up to date from here on
-    given = choosing.assign(pool.pk, text, [agent], preference)
-    if not given:
+    assignments = choosing.assign(pool.pk, text, [agent], preference)
+    if not assignments:
         return None
-    if given[0].backend is None:
-        raise NoBackend(given[0].why)
-    return _line(Backend.objects.select_related("provider").get(pk=given[0].backend.pk)).assigned(given[0])
+    if assignments[0].backend is None:
+        raise NoBackend(assignments[0].why)
+    return _line(Backend.objects.select_related("provider").get(pk=assignments[0].backend.pk)).assigned(assignments[0])
 
 
 def lines(pool: int) -> dict[int, dict[int, Line]]:

@@ -87,7 +87,7 @@ def assign(
     after = backends.pairs.get(previous) if previous is not None else None
     request = Request(wanted, pressed, time.monotonic(), len(text) / CHARACTERS, after)
     chooser = backends.chooser
-    given = []
+    assignments = []
     # Read before the lock: nobody waits while another text is embedded.
     learned = chooser.estimates(text, [agent for agent in agents if agent in backends.by_agent]) if chooser else {}
     with backends.lock:
@@ -95,10 +95,10 @@ def assign(
         for agent in agents:
             of_agent = backends.by_agent.get(agent)
             if of_agent is not None and only is not None:
-                of_agent = [one for one in of_agent if one.pk in only]
+                of_agent = [backend for backend in of_agent if backend.pk in only]
             if of_agent:
-                given.append(_assigned(backends, agent, of_agent, request, learned.get(agent), plans))
-    return given
+                assignments.append(_assigned(backends, agent, of_agent, request, learned.get(agent), plans))
+    return assignments
 
 
 def _assigned(
@@ -106,16 +106,16 @@ def _assigned(
     plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
-    for one in backends:
-        if one.context and request.size > one.context:
+    for backend in backends:
+        if backend.context and request.size > backend.context:
             pass  # it could not read the text
-        elif one.limited:
-            one.asked_at = request.now
-            if one.open and _has(one):
-                free.append(one)
+        elif backend.limited:
+            backend.asked_at = request.now
+            if backend.open and _has(backend):
+                free.append(backend)
                 which |= bit
-        elif one.open:
-            free.append(one)
+        elif backend.open:
+            free.append(backend)
             which |= bit
         bit += bit
     if not free:
@@ -124,21 +124,21 @@ def _assigned(
     if plans is None or estimates or request.after:  # of no use to the next request
         plan = _planned(pool, agent, free, request, estimates)
     else:
-        kept = plans.get((agent, which))
-        if kept is None:
-            kept = plans[agent, which] = _planned(pool, agent, free, request, None)
-        plan = kept
+        known_plan = plans.get((agent, which))
+        if known_plan is None:
+            known_plan = plans[agent, which] = _planned(pool, agent, free, request, None)
+        plan = known_plan
     candidates = plan.candidates
     if not candidates:
         return Assignment(agent, None, why=SPENT)
-    own = plan.best[0] if len(plan.best) == 1 else min(plan.best, key=lambda place: candidates[place].rank)
-    place, likely, by = _drawn(pool.exploration, plan, own) if plan.drawn else (own, 1.0, "direct")
+    best = plan.best[0] if len(plan.best) == 1 else min(plan.best, key=lambda place: candidates[place].rank)
+    place, likely, by = _drawn(pool.exploration, plan, best) if plan.drawn else (best, 1.0, "direct")
     picked = candidates[place]
     backend = pool.by_key[picked.key]
     _take(pool, backend)
-    if by == "lot" and place != own:
+    if by == "lot" and place != best:
         why = "taken by lot, to be measured"
-    elif by == "learner" and place != own:
+    elif by == "learner" and place != best:
         why = "the learner's choice"
     elif request.pressed:
         why = "the cheapest: the budget of the day is nearly spent"
@@ -147,7 +147,7 @@ def _assigned(
     else:
         why = "the best for the preference" if len(backends) > 1 else "the agent's only backend"
     latency = plan.latencies[place]
-    return Assignment(agent, backend, picked.success, picked.cost, latency, why, likely, by, place == own)
+    return Assignment(agent, backend, picked.success, picked.cost, latency, why, likely, by, place == best)
 
 
 def _planned(
@@ -156,9 +156,9 @@ def _planned(
     """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
     wanted, pressed, after = request.wanted, request.pressed, request.after
     if pool.budget is not None:
-        left = pool.budget - pool.spent
-        free = [one for one in free if one.candidate.cost <= left]
-    candidates = [one.candidate for one in free]
+        remaining = pool.budget - pool.spent
+        free = [backend for backend in free if backend.candidate.cost <= remaining]
+    candidates = [backend.candidate for backend in free]
     if estimates:
         candidates = [_retold(candidate, estimates) for candidate in candidates]
     if after and not pressed:
@@ -176,25 +176,25 @@ def _planned(
     return plan
 
 
-def _drawn(exploration: float, plan: Plan, own: int) -> tuple[int, float, str]:
+def _drawn(exploration: float, plan: Plan, best: int) -> tuple[int, float, str]:
     """The place of whom lot, learner or direct estimate take, how likely that one was by all three together, and who decided.
 
     p(b) = ε / K + (1 − ε) · (s · p_learner(b) + (1 − s) · [b is the direct estimate's])
     """
     chances, share, chance, count = plan.chances, plan.share, loaded.chance, len(plan.candidates)
-    at, by = own, "direct"
+    at, by = best, "direct"
     if exploration and chance.random() < exploration:
         at, by = chance.randrange(count), "lot"
     elif chances is not None and chance.random() < share:
-        left, by = chance.random(), "learner"
+        draw, by = chance.random(), "learner"
         for place, likely in enumerate(chances):
             if likely:
                 at = place
-                left -= likely
-                if left < 0:
+                draw -= likely
+                if draw < 0:
                     break
     learnt = share * chances[at] if chances is not None else 0.0
-    return at, exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
+    return at, exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == best)), by
 
 
 def give_back(pool: int, backend: int) -> None:
@@ -206,44 +206,52 @@ def give_back(pool: int, backend: int) -> None:
                 backends.usage.used.setdefault(backends.by_key[backend].line, Used()).ended += 1
 
 
-def _retold(one: Candidate, estimates: Mapping[int, float]) -> Candidate:
-    success = estimates.get(one.key)
+def _retold(candidate: Candidate, estimates: Mapping[int, float]) -> Candidate:
+    success = estimates.get(candidate.key)
     if success is None:
-        return one
-    return Candidate(one.key, success, one.cost, one.service, one.busy, one.less, one.rank)
-
-
-def _following(one: Candidate, after: Mapping[int, float]) -> Candidate:
-    """Q + 0.3 · pair(previous, a), counted from the prior: an unknown pair changes nothing."""
-    pair = after.get(one.key, PRIOR)
+        return candidate
     return Candidate(
-        one.key, one.success, one.cost, one.service, one.busy, one.less - WEIGHT * (pair - PRIOR), one.rank
+        candidate.key, success, candidate.cost, candidate.service, candidate.busy, candidate.less, candidate.rank
     )
 
 
-def _has(one: BackendState) -> bool:
+def _following(candidate: Candidate, after: Mapping[int, float]) -> Candidate:
+    """Q + 0.3 · pair(previous, a), counted from the prior: an unknown pair changes nothing."""
+    pair = after.get(candidate.key, PRIOR)
+    return Candidate(
+        candidate.key,
+        candidate.success,
+        candidate.cost,
+        candidate.service,
+        candidate.busy,
+        candidate.less - WEIGHT * (pair - PRIOR),
+        candidate.rank,
+    )
+
+
+def _has(backend: BackendState) -> bool:
     """Whether one more call is within what this process holds of its limits."""
-    requests, tokens, places = one.limits
-    left = one.left
+    requests, tokens, places = backend.limits
+    free = backend.left
     return (
-        (not requests or left[0] >= 1)
-        and (not tokens or left[1] >= min(one.tokens, tokens))
-        and (not places or left[2] >= 1)
+        (not requests or free[0] >= 1)
+        and (not tokens or free[1] >= min(backend.tokens, tokens))
+        and (not places or free[2] >= 1)
     )
 
 
-def _take(pool: PoolBackends, one: BackendState) -> None:
-    used = pool.usage.used.get(one.line)
+def _take(pool: PoolBackends, backend: BackendState) -> None:
+    used = pool.usage.used.get(backend.line)
     if used is None:
-        used = pool.usage.used[one.line] = Used()
+        used = pool.usage.used[backend.line] = Used()
     used.requests += 1
     used.began += 1
-    used.tokens += one.tokens
-    pool.usage.last.append(one.pk)
-    if one.limited:
-        one.left[:] = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
-    one.times_taken += 1
-    one.candidate.rank = one.order * state.ORDER + one.times_taken
+    used.tokens += backend.tokens
+    pool.usage.last.append(backend.pk)
+    if backend.limited:
+        backend.left[:] = [backend.left[0] - 1, backend.left[1] - backend.tokens, backend.left[2] - 1]
+    backend.times_taken += 1
+    backend.candidate.rank = backend.order * state.ORDER + backend.times_taken
 
 
 def _why_none(backends: list[BackendState], size: float) -> str:

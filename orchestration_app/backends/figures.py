@@ -47,7 +47,7 @@ def rows(pool: Pool) -> list[AgentBackend]:
     )
     if not every:
         return []
-    seen = measured.of_pool(pool.pk)
+    measured_by_backend = measured.of_pool(pool.pk)
     load = BackendLoad.objects.filter(pool=pool).first()
     state = load.state if load else {}
     figures = []
@@ -58,7 +58,7 @@ def rows(pool: Pool) -> list[AgentBackend]:
         share = last.count(row.pk) / len(last) if last else None
         figures.append(
             AgentBackend(
-                row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)),
+                row, measured_by_backend.get(row.pk, Measured()), candidate(row, measured_by_backend.get(row.pk)),
                 flying_of(state, lines.get(row.pk, row.pk)), share,
                 share is not None and len(mine) > 1 and share > HOT / len(mine),
                 row.cooling_until is not None and row.cooling_until > timezone.now(),
@@ -67,9 +67,9 @@ def rows(pool: Pool) -> list[AgentBackend]:
     return figures
 
 
-def candidate(row: Backend, seen: Measured | None) -> Candidate:
+def candidate(row: Backend, measurements: Measured | None) -> Candidate:
     """What is expected of a backend that nobody waits for."""
-    figures = seen or Measured()
+    figures = measurements or Measured()
     into, out = figures.mean_tokens or (row.tokens_in, row.tokens_out)
     success = (figures.good + PRIOR_CALLS * row.quality) / (figures.judged + PRIOR_CALLS)
     service = figures.moving if figures.moving is not None else row.latency
@@ -82,19 +82,21 @@ def choices(every: Sequence[AgentBackend], tried: Mapping[str, float]) -> list[P
     for row in every:
         if row.backend.active:
             by_agent.setdefault(row.backend.agent.number, []).append(row)
-    asked = dict(PRESETS)
+    preferences = dict(PRESETS)
     if any(tried.values()):
-        asked = {"": Preference.of(**tried)} | asked
-    made = []
+        preferences = {"": Preference.of(**tried)} | preferences
+    preferred = []
     for some in by_agent.values():
         if len(some) < 2:
             continue
         of = {row.backend.pk: row for row in some}
-        for name, preference in asked.items():
+        for name, preference in preferences.items():
             chosen = choose([row.expected for row in some], preference).candidate
             row = of[chosen.key]
-            made.append(Preferred(name, row.backend.agent, row.backend, chosen.success, chosen.cost, chosen.service))
-    return made
+            preferred.append(
+                Preferred(name, row.backend.agent, row.backend, chosen.success, chosen.cost, chosen.service)
+            )
+    return preferred
 
 
 def categories(every: Sequence[AgentBackend]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:

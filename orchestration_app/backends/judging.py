@@ -66,8 +66,8 @@ def judged(pool: Pool) -> list[Judged]:
     calls = [call for call in calls if call.agent in choosable and call.backend in served]
     if not calls:
         return []
-    kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-    preference = Preference.of(kept.quality, kept.cost, kept.latency)
+    settings_row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+    preference = Preference.of(settings_row.quality, settings_row.cost, settings_row.latency)
     ways: list[tuple[str, Way]] = [
         (_("what was measured"), _by(of_agent, preference, _halves(calls, rows, _measured))),
         (_("LinUCB, no longer learning"), _by(of_agent, preference, _halves(calls, rows, online.means))),
@@ -89,8 +89,8 @@ def judged(pool: Pool) -> list[Judged]:
 
 
 def _one(name: str, way: Way, calls: Sequence[Call], texts: Sequence[str]) -> Judged:
-    asked = [way(call, text) for call, text in zip(calls, texts, strict=True)]
-    same = np.array([backend == call.backend for call, (backend, _own, _served) in zip(calls, asked, strict=True)])
+    picks = [way(call, text) for call, text in zip(calls, texts, strict=True)]
+    same = np.array([backend == call.backend for call, (backend, _own, _served) in zip(calls, picks, strict=True)])
     propensity = np.array([call.propensity for call in calls], float)
     weight = same / propensity
     effective = float(weight.sum() ** 2 / max((weight**2).sum(), 1e-12))
@@ -108,8 +108,8 @@ def _one(name: str, way: Way, calls: Sequence[Call], texts: Sequence[str]) -> Ju
     direct = np.array([bool(call.as_direct) for call in calls])
     logged = off_policy.Logged(
         success=np.array([bool(call.success) for call in calls]), propensity=propensity, candidate=same, own=direct,
-        own_propensity=propensity, confidence_candidate=np.array([own for _taken, own, _served in asked]),
-        confidence_answered=np.array([served for _taken, _own, served in asked]),
+        own_propensity=propensity, confidence_candidate=np.array([confidence for _taken, confidence, _served in picks]),
+        confidence_answered=np.array([served for _taken, _own, served in picks]),
     )  # fmt: skip
     estimates = off_policy.estimate(logged, rounds=ROUNDS)
     cost = float((weight * [call.cost for call in calls]).sum() / weight.sum())
@@ -128,11 +128,21 @@ def _by(
     def way(call: Call, text: str) -> tuple[int, float, float]:
         estimates = estimate(call, text)
         some = [
-            Candidate(one.key, estimates.get(one.key, one.success), one.cost, one.service, rank=one.rank)
-            for one in of_agent[call.agent]
+            Candidate(
+                candidate.key,
+                estimates.get(candidate.key, candidate.success),
+                candidate.cost,
+                candidate.service,
+                rank=candidate.rank,
+            )
+            for candidate in of_agent[call.agent]
         ]
         chosen = choose(some, preference, *scales(some)).candidate
-        return chosen.key, chosen.success, next(one.success for one in some if one.key == call.backend)
+        return (
+            chosen.key,
+            chosen.success,
+            next(candidate.success for candidate in some if candidate.key == call.backend),
+        )
 
     return way
 
@@ -143,10 +153,10 @@ def _chooser(version: BackendChooser) -> Callable[[Call, str], dict[int, float]]
 
 def _measured(arms: Sequence[Arm], past: Sequence[online.Past]) -> dict[int, float]:
     good = {arm.backend: [10 * arm.prior, 10.0] for arm in arms}
-    for one in past:
-        if one.backend in good:
-            good[one.backend][0] += one.success
-            good[one.backend][1] += 1
+    for call in past:
+        if call.backend in good:
+            good[call.backend][0] += call.success
+            good[call.backend][1] += 1
     return {backend: some / count for backend, (some, count) in good.items()}
 
 

@@ -88,11 +88,11 @@ class Learning:
         at: list[int] = []
         free: list[int] = []
         less: list[float] = []
-        for index, one in enumerate(candidates):
-            if one.success >= floor and one.key in place:
+        for index, candidate in enumerate(candidates):
+            if candidate.success >= floor and candidate.key in place:
                 at.append(index)
-                free.append(one.key)
-                less.append(of_cost * one.cost + of_latency * one.latency + one.less / quality)
+                free.append(candidate.key)
+                less.append(of_cost * candidate.cost + of_latency * candidate.latency + candidate.less / quality)
         if len(free) < 2:
             return None
         each = hopes.chances(free, less)
@@ -107,17 +107,17 @@ class Learning:
 def past(log: Sequence[Call]) -> list[Past]:
     """The judged calls, oldest first."""
     return [
-        Past(one.agent, one.backend, one.success, one.cost, (one.latency or 0.0) / 1000)
-        for one in reversed(log)
-        if one.success is not None
+        Past(call.agent, call.backend, call.success, call.cost, (call.latency or 0.0) / 1000)
+        for call in reversed(log)
+        if call.success is not None
     ]
 
 
 def price(budget: float, log: Sequence[Call]) -> float:
     """What money is worth today, by the pace of its spending: a day has as many calls as days of the log had."""
     day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    today = [one.cost for one in reversed(log) if one.at >= day]
-    days = {one.at.date() for one in log if one.at < day}
+    today = [call.cost for call in reversed(log) if call.at >= day]
+    days = {call.at.date() for call in log if call.at < day}
     before = len(log) - len(today)
     return online.price_of_money(budget, today, round(before / min(len(days), DAYS)) if days else 0)
 
@@ -131,16 +131,16 @@ def compared(
     """
     ours: list[tuple[float, float]] = []
     theirs: list[tuple[float, float]] = []
-    for one in log:
-        if one.success is None or one.agent not in scales or (since is not None and one.at < since):
+    for call in log:
+        if call.success is None or call.agent not in scales or (since is not None and call.at < since):
             continue
-        dearest, slowest = scales[one.agent]
-        worth = preference.quality * one.success - preference.cost * one.cost / dearest
-        worth -= preference.latency * (one.latency or 0.0) / slowest
-        if one.decided_by == "learner":
-            ours.append((worth, float(one.success)))
-        elif one.decided_by == "direct":
-            theirs.append((worth, float(one.success)))
+        dearest, slowest = scales[call.agent]
+        worth = preference.quality * call.success - preference.cost * call.cost / dearest
+        worth -= preference.latency * (call.latency or 0.0) / slowest
+        if call.decided_by == "learner":
+            ours.append((worth, float(call.success)))
+        elif call.decided_by == "direct":
+            theirs.append((worth, float(call.success)))
     means = [np.mean(some, axis=0).tolist() if some else [math.nan, math.nan] for some in (ours, theirs)]
     (worth, success), (their_worth, their_success) = means
     difference = worth - their_worth

@@ -70,6 +70,11 @@ class Measured(Tally):
     by_category: dict[str, Part] = field(default_factory=lambda: defaultdict(Part))
 
     @property
+    def p50(self) -> float | None:
+        """Of the window of RECENT calls."""
+        return float(np.percentile(self.latencies, 50)) if self.latencies else None
+
+    @property
     def p95(self) -> float | None:
         """Of the window of RECENT calls."""
         return float(np.percentile(self.latencies, 95)) if self.latencies else None
@@ -151,16 +156,16 @@ def of_log(calls: Iterable[Call | Bare]) -> dict[int, Measured]:
     """By backend, of calls that are newest first."""
     by_backend: dict[int, Measured] = defaultdict(Measured)
     for call in calls:
-        one = by_backend[call.backend]
-        part = one.by_category[call.category]
-        one.count(call)
+        figures = by_backend[call.backend]
+        part = figures.by_category[call.category]
+        figures.count(call)
         part.count(call)
-        one.failed += call.failed
+        figures.failed += call.failed
         if call.latency is not None and not call.failed:
             part.timed += 1
             part.milliseconds += call.latency
-            if len(one.latencies) < RECENT:
-                one.latencies.append(call.latency)
-        if (call.tokens_in or call.tokens_out) and len(one.tokens) < RECENT:
-            one.tokens.append((call.tokens_in, call.tokens_out))
+            if len(figures.latencies) < RECENT:
+                figures.latencies.append(call.latency)
+        if (call.tokens_in or call.tokens_out) and len(figures.tokens) < RECENT:
+            figures.tokens.append((call.tokens_in, call.tokens_out))
     return dict(by_backend)

@@ -16,7 +16,9 @@ def of_pool(pool: Pool) -> tuple[list[Agent], PairTable]:
     """The agents that any chain has, and their table. Three queries."""
     chains = [([agent for agent, _backend in chain], good) for chain, good in _chains(pool.pk)]
     agents = list(
-        Agent.objects.filter(pool=pool, number__in={one for chain, _ in chains for one in chain}).order_by("number")
+        Agent.objects.filter(pool=pool, number__in={number for chain, _ in chains for number in chain}).order_by(
+            "number"
+        )
     )
     return agents, _table([agent.number for agent in agents], chains)
 
@@ -34,15 +36,15 @@ def of_backends(pool: int) -> dict[int, dict[int, float]]:
     matrix = table.matrix()
     by_backend: dict[int, dict[int, float]] = {}
     for row, key in enumerate(keys):
-        if seen := {keys[at]: float(matrix[row, at]) for at in range(len(keys)) if table.seen[row, at]}:
-            by_backend[key] = seen
+        if estimates := {keys[at]: float(matrix[row, at]) for at in range(len(keys)) if table.seen[row, at]}:
+            by_backend[key] = estimates
     return by_backend
 
 
 def _of_backends(pool: int) -> tuple[list[int], PairTable]:
     backends = set(Backend.objects.filter(agent__pool_id=pool).values_list("pk", flat=True))
     chains = [([backend for _agent, backend in chain if backend in backends], good) for chain, good in _chains(pool)]
-    keys = sorted({one for chain, _ in chains for one in chain if one is not None})
+    keys = sorted({key for chain, _ in chains for key in chain if key is not None})
     return keys, _table(keys, chains)
 
 

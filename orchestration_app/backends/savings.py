@@ -85,13 +85,13 @@ class Log:
         """For each call the backend of its agent that alone would have had the most success on `rows`; of equals the cheaper."""
         chosen = np.zeros(len(self.served), np.int64)
         for agent in np.unique(self.agent):
-            own = self.agent == agent
-            places = np.flatnonzero(self.can[own][0])
+            of_agent = self.agent == agent
+            places = np.flatnonzero(self.can[of_agent][0])
             judged = []
             for place in places:
                 success, cost, _weight = self.values(np.full(len(self.served), place))
-                judged.append((round(float(success[own & rows].mean()), 6), -float(cost[own & rows].mean())))
-            chosen[own] = places[max(range(len(places)), key=judged.__getitem__)]
+                judged.append((round(float(success[of_agent & rows].mean()), 6), -float(cost[of_agent & rows].mean())))
+            chosen[of_agent] = places[max(range(len(places)), key=judged.__getitem__)]
         return chosen
 
 
@@ -140,9 +140,9 @@ def chosen(log: Log, share: float, rows: NDArray[np.bool_]) -> float:
     least, cheapest = 0.0, np.inf
     for price in PRICES:
         success, cost, _weight = log.values(log.policy(price))
-        kept = success[rows] - share * best
-        room = kept.std(ddof=1) / len(kept) ** 0.5 - (SAME if share == 1 else 0.0)
-        if kept.mean() >= room and cost[rows].mean() < cheapest:
+        difference = success[rows] - share * best
+        room = difference.std(ddof=1) / len(difference) ** 0.5 - (SAME if share == 1 else 0.0)
+        if difference.mean() >= room and cost[rows].mean() < cheapest:
             least, cheapest = price, float(cost[rows].mean())
     return least
 
@@ -211,11 +211,11 @@ def _means(
 ) -> tuple[Floats, Floats]:
     """Mean success and cost of each backend on the half of the calls that a row is not of, float64[N, B] each."""
     success, cost = np.zeros((len(served), backends)), np.zeros((len(served), backends))
-    for one in (0, 1):
+    for part in (0, 1):
         for at in range(backends):
-            seen = (half != one) & (served == at)
-            success[half == one, at] = (reward[seen].sum() + PRIOR / 2) / (seen.sum() + PRIOR)
-            cost[half == one, at] = paid[seen].mean() if seen.any() else paid.mean()
+            measured_on = (half != part) & (served == at)
+            success[half == part, at] = (reward[measured_on].sum() + PRIOR / 2) / (measured_on.sum() + PRIOR)
+            cost[half == part, at] = paid[measured_on].mean() if measured_on.any() else paid.mean()
     return success, cost
 
 
@@ -251,7 +251,7 @@ def turn() -> int:
     """For every pool with a choice of backends: train a chooser where enough was observed, and study the log. How many pools."""
     choosable = Count("agents__backends", filter=Q(agents__backends__active=True))
     agents = Pool.objects.values("pk", "agents").annotate(count=choosable).filter(count__gte=2)
-    pools = [one for one in Pool.objects.filter(pk__in={row["pk"] for row in agents}) if one.state == "active"]
+    pools = [pool for pool in Pool.objects.filter(pk__in={row["pk"] for row in agents}) if pool.state == "active"]
     for pool in pools:
         train(pool)
         refresh(pool)

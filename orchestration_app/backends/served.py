@@ -66,13 +66,13 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
             raise UnknownBackend(f"{part.backend} is no backend of agent {part.agent} in {pool.slug}")
     # A call that says how it was chosen is no part of a decision.
     assigned = {} if all(part.choice for part in parts) else _assigned(decision)
-    kept, new = [], []
+    calls, new = [], []
     with transaction.atomic():
         for part in parts:
             call, fresh = BackendCall.objects.update_or_create(
                 decision_id=decision, agent=part.agent, defaults=_values(pool, rows[part.backend], part, assigned)
             )
-            kept.append(call)
+            calls.append(call)
             new.append(fresh)
             if fresh:
                 providers.called(part.backend, not part.failed)
@@ -81,7 +81,7 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
             # Of a decision that is not written, what served is taken to be what was assigned.
             began = _choice(assigned[part.agent]).backend if part.agent in assigned else part.backend
             _ended(pool.pk, began, part)
-    return kept
+    return calls
 
 
 def judged(pool: int, calls: Sequence[uuid.UUID], success: bool) -> None:
@@ -104,7 +104,7 @@ def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str
 def _assigned(decision: uuid.UUID) -> dict[int, dict[str, Any]]:
     """What the decision assigned, by agent; {} where it is not written yet, or assigned nothing."""
     detail = Decision.objects.filter(pk=decision).values_list("detail", flat=True).first() or {}
-    return {int(one["agent"]): one for one in detail.get("assignments", [])}
+    return {int(assignment["agent"]): assignment for assignment in detail.get("assignments", [])}
 
 
 def _choice(assigned: dict[str, Any]) -> Assigned:

@@ -124,11 +124,11 @@ class PoolBackends:
         lines = lines_of(rows)
         self.by_key = {row.pk: _known(row, lines[row.pk]) for row in rows}
         held: dict[int, list[float]] = {}
-        for one in self.by_key.values():
-            one.left = held.setdefault(one.line, one.left)
+        for backend in self.by_key.values():
+            backend.left = held.setdefault(backend.line, backend.left)
         self.by_agent: dict[int, list[BackendState]] = {}
-        for one in sorted(self.by_key.values(), key=lambda one: (one.order, one.pk)):
-            self.by_agent.setdefault(one.agent, []).append(one)
+        for backend in sorted(self.by_key.values(), key=lambda backend: (backend.order, backend.pk)):
+            self.by_agent.setdefault(backend.agent, []).append(backend)
         self.scales: dict[int, tuple[float, float]] = {}
         self.plans: dict[Preference, Plans] = {}
         self.rate({})
@@ -144,14 +144,16 @@ class PoolBackends:
 
     def rate(self, figures: dict[int, Measured]) -> None:
         """Bring what each backend is expected to do up to date with what was measured."""
-        for one in self.by_key.values():
-            seen = figures.get(one.pk, Measured())
-            one.candidate.success = (seen.good + PRIOR_CALLS * one.quality) / (seen.judged + PRIOR_CALLS)
-            one.candidate.service = seen.moving if seen.moving is not None else one.latency
-            into, out = seen.mean_tokens or one.expected
-            one.tokens = into + out
-            one.candidate.cost = (one.price_in * into + one.price_out * out) / 1e6
-        self.scales = {agent: scales([one.candidate for one in some]) for agent, some in self.by_agent.items()}
+        for backend in self.by_key.values():
+            measurements = figures.get(backend.pk, Measured())
+            backend.candidate.success = (measurements.good + PRIOR_CALLS * backend.quality) / (
+                measurements.judged + PRIOR_CALLS
+            )
+            backend.candidate.service = measurements.moving if measurements.moving is not None else backend.latency
+            into, out = measurements.mean_tokens or backend.expected
+            backend.tokens = into + out
+            backend.candidate.cost = (backend.price_in * into + backend.price_out * out) / 1e6
+        self.scales = {agent: scales([backend.candidate for backend in some]) for agent, some in self.by_agent.items()}
         self.plans.clear()
 
     def weigh(self) -> None:
@@ -159,18 +161,18 @@ class PoolBackends:
         if not self.spread:
             return
         for some in self.by_agent.values():
-            mine = {one.pk for one in some}
+            mine = {backend.pk for backend in some}
             last = [key for key in self.last if key in mine][-WINDOW:]
-            fair = 1.0 / max(sum(one.open for one in some), 1)
-            for one in some:
-                one.candidate.less = penalty(last.count(one.pk) / len(last), fair) if last else 0.0
+            fair = 1.0 / max(sum(backend.open for backend in some), 1)
+            for backend in some:
+                backend.candidate.less = penalty(last.count(backend.pk) / len(last), fair) if last else 0.0
 
     def hot(self) -> dict[int, int | None]:
         """Which of each agent's backends had far more than its share of the last assignments."""
         by_agent: dict[int, int | None] = {}
         for agent, some in self.by_agent.items():
-            mine = [one.pk for one in some if one.open]
-            last = [key for key in self.last if any(key == one.pk for one in some)]
+            mine = [backend.pk for backend in some if backend.open]
+            last = [key for key in self.last if any(key == backend.pk for backend in some)]
             by_agent[agent] = LoadTracker.of(last).hot(mine)
         return by_agent
 
@@ -221,15 +223,15 @@ def load(_served: Served | None = None) -> None:
     if not rows:
         _pools = {}
         return
-    chosen = {one.pool_id: one for one in BackendSettings.objects.filter(pool__in=rows)}
+    chosen = {row.pool_id: row for row in BackendSettings.objects.filter(pool__in=rows)}
     fresh = {pk: PoolBackends(pk, some, chosen.get(pk) or BackendSettings(pool_id=pk)) for pk, some in rows.items()}
     for pk, pool in fresh.items():
         before = _pools.get(pk)
         if before is not None:
             with before.lock:
                 pool.usage = before.usage
-                for one in before.by_key.values():
-                    one.left[:] = [0.0, 0.0, 0.0]
+                for backend in before.by_key.values():
+                    backend.left[:] = [0.0, 0.0, 0.0]
                 pool.usage.last = [key for key in pool.usage.last if key in pool.by_key]
         _follow(pool, measure=True)
     _with_choosers(fresh)
@@ -272,17 +274,19 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
     now = time.monotonic()
     with pool.lock:
         news, pool.usage = pool.usage, Usage()
-        limited = {one.line: one.limits for one in pool.by_key.values() if one.limited}
-        held = {one.line: one.left for one in pool.by_key.values() if one.limited}
-        for one in pool.by_key.values():
-            if one.limited:
-                news.wants[one.line] = max(one.tokens, news.wants.get(one.line, 0.0))
-                if now - one.asked_at < windows.ACTIVE_SECONDS:
-                    news.asks.add(one.line)
-        for line, left in held.items():
+        limited = {backend.line: backend.limits for backend in pool.by_key.values() if backend.limited}
+        held = {backend.line: backend.left for backend in pool.by_key.values() if backend.limited}
+        for backend in pool.by_key.values():
+            if backend.limited:
+                news.wants[backend.line] = max(backend.tokens, news.wants.get(backend.line, 0.0))
+                if now - backend.asked_at < windows.ACTIVE_SECONDS:
+                    news.asks.add(backend.line)
+        for line, held_of_line in held.items():
             # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
-            left[:] = [min(part, KEPT * size) for part, size in zip(left, (1.0, news.wants[line], 1.0), strict=True)]
-            news.keeps[line] = (max(left[0], 0.0), max(left[1], 0.0), max(left[2], 0.0))
+            held_of_line[:] = [
+                min(part, KEPT * size) for part, size in zip(held_of_line, (1.0, news.wants[line], 1.0), strict=True)
+            ]
+            news.keeps[line] = (max(held_of_line[0], 0.0), max(held_of_line[1], 0.0), max(held_of_line[2], 0.0))
     try:
         with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
             granted = windows.settle(row.state, leases.PROCESS, at, limited, news)
@@ -291,14 +295,14 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
             _put_back(pool.usage, news)
         raise
     pool.settled = True
-    flying = {pk: windows.flying_of(row.state, one.line) for pk, one in pool.by_key.items()}
+    flying = {pk: windows.flying_of(row.state, backend.line) for pk, backend in pool.by_key.items()}
     with pool.lock:
         for line, share in granted.items():
-            left = held[line]
-            meanwhile = [before - now_left for before, now_left in zip(news.keeps[line], left, strict=True)]
-            left[:] = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
-        for one in pool.by_key.values():
-            one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
+            held_of_line = held[line]
+            meanwhile = [before - now_left for before, now_left in zip(news.keeps[line], held_of_line, strict=True)]
+            held_of_line[:] = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
+        for backend in pool.by_key.values():
+            backend.candidate.busy = flying[backend.pk] / backend.limits[2] if backend.limits[2] else 0.0
         pool.plans.clear()
         pool.last = [key for key in row.state.get("last", []) if key in pool.by_key]
     _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
@@ -324,9 +328,9 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
             today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
             pool.spent = today.aggregate(spent=Sum("cost"))["spent"] or 0.0
     with pool.lock:
-        for pk, one in pool.by_key.items():
+        for pk, backend in pool.by_key.items():
             row = rows.get(pk)
-            one.open = row is not None and row.healthy and not _cools(row)
+            backend.open = row is not None and row.healthy and not _cools(row)
         if figures is not None:
             pool.rate(figures)
         pool.weigh()
@@ -348,12 +352,12 @@ def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:
 
 
 def _put_back(usage: Usage, before: Usage) -> None:
-    for pk, one in before.used.items():
+    for pk, used in before.used.items():
         more = usage.used.setdefault(pk, Used())
-        more.requests += one.requests
-        more.tokens += one.tokens
-        more.began += one.began
-        more.ended += one.ended
+        more.requests += used.requests
+        more.tokens += used.tokens
+        more.began += used.began
+        more.ended += used.ended
     usage.last = [*before.last, *usage.last]
 
 
@@ -368,8 +372,8 @@ def _in_child() -> None:
     for pool in _pools.values():
         pool.lock = threading.Lock()
         pool.usage = Usage()
-        for one in pool.by_key.values():
-            one.left[:] = [0.0, 0.0, 0.0]
+        for backend in pool.by_key.values():
+            backend.left[:] = [0.0, 0.0, 0.0]
     if _pools and settings.BACKGROUND_THREADS:
         settler.start()
 

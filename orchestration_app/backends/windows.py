@@ -59,23 +59,23 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
         for key, (requests, tokens, places) in share["of"].items():
             used.setdefault(key, []).append([at, requests, tokens, other])
             flying.setdefault(key, []).append([at, places])
-    for backend, one in usage.used.items():
+    for backend, usage_of_backend in usage.used.items():
         key = str(backend)
-        if one.requests or one.tokens:
-            used.setdefault(key, []).append([now, one.requests, one.tokens, name])
-        if one.began:
-            flying.setdefault(key, []).append([now, one.began])
-        _land(flying.get(key, []), one.ended)
+        if usage_of_backend.requests or usage_of_backend.tokens:
+            used.setdefault(key, []).append([now, usage_of_backend.requests, usage_of_backend.tokens, name])
+        if usage_of_backend.began:
+            flying.setdefault(key, []).append([now, usage_of_backend.began])
+        _land(flying.get(key, []), usage_of_backend.ended)
     _forget(used, now - WINDOW)
     _forget(flying, now - CALL_SECONDS)
     state["last"] = [*state.get("last", []), *usage.last][-LAST * 8 :]
     shares = {
         backend: _share(state, backend, limits[backend], parties, usage) for backend in usage.wants if backend in limits
     }
-    own = {
+    share_of_process = {
         "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(ask) for ask in usage.asks],
     }  # fmt: skip
-    state["held"] = parties.holding(state.get("held", {}), own)
+    state["held"] = parties.holding(state.get("held", {}), share_of_process)
     return shares
 
 
@@ -95,30 +95,32 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
     busy = {row[3] for row in spent if row[0] > now - ACTIVE_SECONDS} | ({name} if backend in usage.asks else set())
     others = {other: share["of"][key] for other, share in parties.others.items() if key in share["of"]}
     busy |= {other for other, share in parties.others.items() if key in share["asks"]}
-    kept, least = usage.keeps.get(backend, NOTHING), usage.wants[backend]
+    current, least = usage.keeps.get(backend, NOTHING), usage.wants[backend]
     shares = []
-    for place, one in enumerate(limit):
-        if not one:
+    for place, allowed in enumerate(limit):
+        if not allowed:
             shares.append(0.0)
             continue
-        whole = max(min(least, one), 1.0) if place == 1 else 1.0
+        whole = max(min(least, allowed), 1.0) if place == 1 else 1.0
         mine = _own(state, key, name, place)
         theirs = {other: _own(state, key, other, place) for other in busy - {name}}
         occupied = flying_of(state, backend) if place == 2 else sum(row[1 + place] for row in spent)
-        left = one - occupied - sum(share[place] for share in others.values())
-        each = one / max(len(busy), 1)
+        available = allowed - occupied - sum(share[place] for share in others.values())
+        each = allowed / max(len(busy), 1)
         waiting = sum(
             max(each - used - others.get(other, list(NOTHING))[place], 0.0) // whole * whole
             for other, used in theirs.items()
         )
-        largest = one if place == 2 else max(one * GRANT_SECONDS / WINDOW, whole)
+        largest = allowed if place == 2 else max(allowed * GRANT_SECONDS / WINDOW, whole)
         due = min(each - mine, largest) // whole * whole if name in busy else 0.0
-        if due < whole and left - waiting >= whole and mine <= min(theirs.values(), default=mine):
+        if due < whole and available - waiting >= whole and mine <= min(theirs.values(), default=mine):
             due = whole
-        shares.append(max(min(left, due), kept[place], 0.0))
+        shares.append(max(min(available, due), current[place], 0.0))
     # A part of a call is of no use.
-    if any(one and shares[place] < (1.0 if place != 1 else min(least, one)) for place, one in enumerate(limit)):
-        return kept
+    if any(
+        allowed and shares[place] < (1.0 if place != 1 else min(least, allowed)) for place, allowed in enumerate(limit)
+    ):
+        return current
     return shares[0], shares[1], shares[2]
 
 

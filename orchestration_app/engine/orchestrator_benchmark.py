@@ -93,7 +93,7 @@ def benchmark(
         raise BenchmarkError(str(error)) from None
     required = np.array([[a.id in e.required for a in folder.agents] for e in folder.test], np.bool_)
     runs: dict[str, list[Measured]] = {}
-    kept: list[dict[str, Any]] = []
+    networks: list[dict[str, Any]] = []
     logs: list[list[dict[str, float]]] = []
     warnings: list[str] = []
     conducted: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def benchmark(
             {"max_steps": len(folder.agents), **SETTINGS, **(settings or {}), "seed": seed}
         )
         measured, card, environment = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
-        kept.append(card["kept"])
+        networks.append(card["kept"])
         logs.append(card["log"])
         if llm is not None and seed == 0:  # its answers cost money and do not hang on the seed
             report("asking the language model")
@@ -110,9 +110,9 @@ def benchmark(
                 conducted = _conducted(llm, environment, measured["orchestrator"], required)
             except LLMError as error:
                 warnings.append(f"The language model was not measured: {error}.")
-        for name, made in measured.items():
-            runs.setdefault(name, []).append(made)
-    routers = {name: figures(made, required) for name, made in runs.items()}
+        for name, measured_run in measured.items():
+            runs.setdefault(name, []).append(measured_run)
+    routers = {name: figures(runs_of_router, required) for name, runs_of_router in runs.items()}
     ours, theirs = ([metrics.per_query(m.sets, required) for m in runs[name]] for name in ("orchestrator", "one_shot"))
     routers["orchestrator"]["lead"] = {
         m: metrics.paired(np.stack([v[m] for v in ours]), np.stack([v[m] for v in theirs]), m) for m in MEASURED
@@ -122,7 +122,7 @@ def benchmark(
     data = {s: len(getattr(folder, s)) for s in ("agents", "train", "val", "test")}
     learnt = convergence(logs)
     return {
-        "data": data, "seeds": seeds, "kept": kept, "convergence": learnt, "routers": routers, "warnings": warnings,
+        "data": data, "seeds": seeds, "kept": networks, "convergence": learnt, "routers": routers, "warnings": warnings,
     }  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def _conducted(llm: Conductor, environment: Environment, ours: Measured, require
         walks = walk(environment, baselines.llm(client, agents), rows.tolist(), keep=False)
     theirs = _measured(walks, {agent.id: a for a, agent in enumerate(agents)})
     same = Measured(ours.sets[rows], ours.costs[rows], ours.steps[rows])
-    ours_by, theirs_by = (metrics.per_query(one.sets, required[rows]) for one in (same, theirs))
+    ours_by, theirs_by = (metrics.per_query(predicted.sets, required[rows]) for predicted in (same, theirs))
     return {
         **figures([theirs], required[rows]),
         "model": llm.model.model,
@@ -193,10 +193,10 @@ def _run(
 
 def _measured(walks: Sequence[Walk], places: dict[int, int]) -> Measured:
     sets = np.zeros((len(walks), len(places)), np.bool_)
-    for row, made in enumerate(walks):
-        sets[row, [places[call.agent] for call in made.calls]] = True
-    costs = np.array([made.money for made in walks])
-    return Measured(sets, costs, np.array([float(len(made.calls)) for made in walks]))
+    for row, walked in enumerate(walks):
+        sets[row, [places[call.agent] for call in walked.calls]] = True
+    costs = np.array([walked.money for walked in walks])
+    return Measured(sets, costs, np.array([float(len(walked.calls)) for walked in walks]))
 
 
 def figures(runs: Sequence[Measured], required: BoolArray) -> dict[str, Any]:

@@ -47,11 +47,13 @@ class Aside:
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Aside":
         """What a step's metadata hold."""
-        kept = metadata.get(KEY)
-        if not isinstance(kept, Mapping):
+        stored = metadata.get(KEY)
+        if not isinstance(stored, Mapping):
             return cls()
-        exchanges = tuple(Exchange(one["question"], one["answer"]) for one in kept.get("exchanges", ()))
-        rest = {name: kept[name] for name in ("kind", "question", "resume", "approved", "cost") if name in kept}
+        exchanges = tuple(
+            Exchange(exchange["question"], exchange["answer"]) for exchange in stored.get("exchanges", ())
+        )
+        rest = {name: stored[name] for name in ("kind", "question", "resume", "approved", "cost") if name in stored}
         return cls(exchanges=exchanges, **rest)
 
     def as_json(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from django.utils.module_loading import import_string
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
 from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Reply, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Reply, Spec
 from orchestration_app.episodes.protocols import a2a, mcp, mcp_arguments, plain, responses
 from orchestration_app.episodes.protocols.responses import count
 from orchestration_app.episodes.wire import Wire, check_status, parsed, written
@@ -49,30 +49,30 @@ class Prepared:
     worst: float
     most_in: int = 0  # tokens of a chat's prompt
     body: str = ""
-    tool: mcp_arguments.Call | None = None
+    tool: mcp_arguments.ToolCall | None = None
 
     def at_prices_of(self, spec: Spec) -> "Prepared":
         """The same for another backend of the same agent."""
         return replace(self, worst=_worst(spec, self.most_in))
 
 
-async def prepare(spec: Spec, asked: Ask, wire: Wire) -> Prepared:
+async def prepare(spec: Spec, call: AgentCall, wire: Wire) -> Prepared:
     """Draw what a chat is sent and find the worst case: what the budget has to hold before an attempt is made. Raises CallFailed.
 
     A token is a byte or more, so a chat's prompt has no more tokens than bytes; its answer has no more than `most_tokens`.
     """
     if spec.kind == Executor.Kind.HTTP:
-        body = await asyncio.get_running_loop().run_in_executor(_drawing, plain.drawn, spec, asked)
+        body = await asyncio.get_running_loop().run_in_executor(_drawing, plain.drawn, spec, call)
         return Prepared([], spec.most_cost, body=body)
     if spec.kind == Executor.Kind.MCP:
-        return Prepared([], spec.most_cost, tool=await mcp_arguments.prepared(spec, asked, wire))
+        return Prepared([], spec.most_cost, tool=await mcp_arguments.prepared(spec, call, wire))
     if not spec.is_language_model:
         return Prepared([], spec.most_cost)
     if spec.instruction:
         # Somebody's own template may take a second, which is for no event loop.
-        sent = await asyncio.get_running_loop().run_in_executor(_drawing, messages, spec, asked)
+        sent = await asyncio.get_running_loop().run_in_executor(_drawing, messages, spec, call)
     else:
-        sent = messages(spec, asked)
+        sent = messages(spec, call)
     most_in = sum(len(turn["role"].encode()) + len(turn["content"].encode("utf-8", "replace")) for turn in sent)
     most_in += AROUND_A_MESSAGE * len(sent) + AROUND_A_CALL + (len(written(list(spec.tools))) if spec.tools else 0)
     return Prepared(sent, _worst(spec, most_in), most_in)
@@ -84,10 +84,10 @@ def _worst(spec: Spec, most_in: int) -> float:
     return (most_in * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
 
 
-async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
+async def ask(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> Reply:
     """One attempt. Raises CallFailed."""
     started = time.monotonic()
-    reply = await _asked(spec, asked, prepared, wire)
+    reply = await _asked(spec, call, prepared, wire)
     if len(reply.content.encode("utf-8", "replace")) > spec.most_bytes:
         raise CallFailed("too_large", f"the answer is larger than {spec.most_bytes // 1024:,} KiB")
     # What is stored has to be storable in either database.
@@ -100,66 +100,66 @@ async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     )
 
 
-async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
+async def _asked(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> AttemptResult:
     if spec.is_language_model:
-        return await _language_model(spec, asked, prepared, wire)
+        return await _language_model(spec, call, prepared, wire)
     if spec.kind == Executor.Kind.WEBHOOK:
-        return await _webhook(spec, asked, wire)
+        return await _webhook(spec, call, wire)
     if spec.kind == Executor.Kind.A2A:
-        return await a2a.ask(spec, asked, wire)
+        return await a2a.ask(spec, call, wire)
     if spec.kind == Executor.Kind.MCP:
         assert prepared.tool is not None
-        with tracing.tool(prepared.tool.tool, asked.key):
-            return await mcp.ask(spec, asked, prepared.tool, wire)
+        with tracing.tool(prepared.tool.tool, call.key):
+            return await mcp.ask(spec, call, prepared.tool, wire)
     if spec.kind == Executor.Kind.HTTP:
-        return await plain.ask(spec, asked, prepared.body, wire)
+        return await plain.ask(spec, call, prepared.body, wire)
     if spec.kind == Executor.Kind.CALLABLE:
-        with tracing.tool(spec.function, asked.key):
-            return await _function(spec, asked)
-    return await scripted.play(spec, asked)
+        with tracing.tool(spec.function, call.key):
+            return await _function(spec, call)
+    return await scripted.play(spec, call)
 
 
-async def _language_model(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
+async def _language_model(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> AttemptResult:
     with tracing.completion(spec.address, spec.model, prepared.messages) as traced:
         if spec.kind == Executor.Kind.RESPONSES:
-            reply = await responses.ask(spec, asked, prepared.messages, prepared.worst, wire)
+            reply = await responses.ask(spec, call, prepared.messages, prepared.worst, wire)
         else:
-            reply = await _chat(spec, asked, prepared, wire)
+            reply = await _chat(spec, call, prepared, wire)
         traced.completed(reply.content, reply.metadata["tokens_in"], reply.metadata["tokens_out"])
         traced.set(gen_ai__response__model=str(reply.metadata["model"]))
         return reply
 
 
-def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
+def messages(spec: Spec, call: AgentCall) -> list[dict[str, str]]:
     """What a chat is sent: the instruction, then the conversation or the task. Raises CallFailed."""
-    instruction = (_drawn(spec, asked) if spec.instruction else plain_instruction(spec, asked)).strip()
-    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
+    instruction = (_drawn(spec, call) if spec.instruction else plain_instruction(spec, call)).strip()
+    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in call.messages]
     first = [{"role": "system", "content": instruction}] if instruction else []
-    turns = turns or [{"role": "user", "content": asked.task}]
-    for exchange in asked.exchanges:
+    turns = turns or [{"role": "user", "content": call.task}]
+    for exchange in call.exchanges:
         turns += [{"role": "assistant", "content": exchange.question}, {"role": "user", "content": exchange.answer}]
     return [*first, *turns]
 
 
-def plain_instruction(spec: Spec, asked: Ask) -> str:
+def plain_instruction(spec: Spec, call: AgentCall) -> str:
     """What a chat is told where the executor has no instruction of its own. No template: drawing one takes longer than the rest of a
     call."""
     lines = [f"You are {spec.name}.{' ' if spec.description else ''}{spec.description}"]
-    if asked.history:
+    if call.history:
         lines += ["", "Others have worked on this before you:"]
         lines += [
-            f"- {earlier.agent}: {'(failed)' if earlier.failed else earlier.content}\n" for earlier in asked.history
+            f"- {earlier.agent}: {'(failed)' if earlier.failed else earlier.content}\n" for earlier in call.history
         ]
     return "\n".join(lines)
 
 
-def _drawn(spec: Spec, asked: Ask) -> str:
+def _drawn(spec: Spec, call: AgentCall) -> str:
     values = {
-        "task": asked.task,
-        "messages": [dict(message) for message in asked.messages],
-        "history": [earlier.as_json() for earlier in asked.history],
+        "task": call.task,
+        "messages": [dict(message) for message in call.messages],
+        "history": [earlier.as_json() for earlier in call.history],
         "agent": {"name": spec.name, "description": spec.description},
-        "step": asked.step,
+        "step": call.step,
     }
     try:
         return templates.draw(spec.instruction, values)
@@ -167,26 +167,26 @@ def _drawn(spec: Spec, asked: Ask) -> str:
         raise CallFailed("instruction", str(problem)) from None
 
 
-def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
+def as_json(spec: Spec, call: AgentCall) -> dict[str, Any]:
     """What a webhook or a function is given."""
-    more = {"exchanges": [exchange.as_json() for exchange in asked.exchanges], "resume": dict(asked.resume)}
+    more = {"exchanges": [exchange.as_json() for exchange in call.exchanges], "resume": dict(call.resume)}
     return {
-        "key": asked.attempt_key,
-        "episode": asked.episode,
-        "step": asked.step,
+        "key": call.attempt_key,
+        "episode": call.episode,
+        "step": call.step,
         "agent": {"id": spec.agent, "name": spec.name},
-        "task": asked.task,
-        "messages": [dict(message) for message in asked.messages],
-        "history": [earlier.as_json() for earlier in asked.history],
-        **(more if asked.exchanges else {}),
+        "task": call.task,
+        "messages": [dict(message) for message in call.messages],
+        "history": [earlier.as_json() for earlier in call.history],
+        **(more if call.exchanges else {}),
     }
 
 
-async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> AttemptResult:
+async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> AttemptResult:
     body: dict[str, Any] = {"model": spec.model, "messages": prepared.messages, "max_tokens": spec.most_tokens}
     if spec.tools:
         body["tools"] = list(spec.tools)
-    headers = {"Idempotency-Key": asked.attempt_key}
+    headers = {"Idempotency-Key": call.attempt_key}
     if spec.secret:
         headers["Authorization"] = f"Bearer {spec.secret}"
     answer = await wire.post(
@@ -220,9 +220,9 @@ async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Attem
     return AttemptResult(content, cost, tokens_in + tokens_out, metadata)
 
 
-async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> AttemptResult:
-    body = written(as_json(spec, asked))
-    headers = {"Idempotency-Key": asked.attempt_key, **signing.headers(spec.secret, int(time.time()), body)}
+async def _webhook(spec: Spec, call: AgentCall, wire: Wire) -> AttemptResult:
+    body = written(as_json(spec, call))
+    headers = {"Idempotency-Key": call.attempt_key, **signing.headers(spec.secret, int(time.time()), body)}
     answer = await wire.post(
         spec.address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body
     )
@@ -246,17 +246,17 @@ def _told(spec: Spec, reply: Mapping[str, Any]) -> AttemptResult:
     return AttemptResult(content, float(cost), tokens, metadata, asks=asks, resume=metadata if asks else {})
 
 
-async def _function(spec: Spec, asked: Ask) -> AttemptResult:
+async def _function(spec: Spec, call: AgentCall) -> AttemptResult:
     function = allowed(spec.function)
     loop = asyncio.get_running_loop()
-    given = as_json(spec, asked)
+    arguments = as_json(spec, call)
     try:
         async with asyncio.timeout(spec.seconds):
             if inspect.iscoroutinefunction(function):
-                reply = await function(given)
+                reply = await function(arguments)
             else:
                 # A thread cannot be ended: one that is late holds its place until it returns.
-                reply = await loop.run_in_executor(_threads, tracing.going_on(function), given)
+                reply = await loop.run_in_executor(_threads, tracing.going_on(function), arguments)
     except TimeoutError:
         raise CallFailed("timeout", f"no answer within {spec.seconds:g} seconds") from None
     except Exception as error:  # whatever an agent's own code raises is that agent's failure

@@ -14,7 +14,7 @@ from typing import Protocol
 from django.conf import settings
 
 from orchestration_app.episodes import asking
-from orchestration_app.episodes.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Reply, Spec
+from orchestration_app.episodes.calls import UNDONE, UNSURE, AgentCall, CallFailed, Failure, Outcome, Reply, Spec
 from orchestration_app.episodes.lines import Taking
 from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import Executor
@@ -68,17 +68,17 @@ class Purse:
 
 
 async def call(
-    spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse: Purse, backends: Taking | None = None
+    spec: Spec | None, call: AgentCall, wire: Wire, places: Places, purse: Purse, backends: Taking | None = None
 ) -> Outcome:
     """Call the agent and wait for what comes of it. Where it has `backends`, each attempt goes to the one that is chosen now; one that
     failed is left out until all have."""
     if spec is None or not settings.TRACES:
-        return await _call(spec, asked, wire, places, purse, backends)
+        return await _call(spec, call, wire, places, purse, backends)
     remote = spec.kind in (Executor.Kind.WEBHOOK, Executor.Kind.A2A, Executor.Kind.HTTP)
     with tracing.agent(
-        spec.name, spec.agent, spec.address, spec.model, remote=remote, episode=asked.episode, step=asked.step
+        spec.name, spec.agent, spec.address, spec.model, remote=remote, episode=call.episode, step=call.step
     ) as span:
-        outcome = await _call(spec, asked, wire, places, purse, backends)
+        outcome = await _call(spec, call, wire, places, purse, backends)
         span.set(routerweb__cost=outcome.cost, routerweb__attempts=outcome.attempts)
         if isinstance(outcome, Failure):
             span.failed(outcome.kind)
@@ -86,21 +86,21 @@ async def call(
             tokens_in, tokens_out = (outcome.metadata.get(name) for name in ("tokens_in", "tokens_out"))
             if isinstance(tokens_in, int) and isinstance(tokens_out, int):
                 span.usage(tokens_in, tokens_out)
-            span.record_texts(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
+            span.record_texts(call.messages or [{"role": "user", "content": call.task}], outcome.content)
         return outcome
 
 
 async def _call(
-    spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse: Purse, backends: Taking | None
+    spec: Spec | None, call: AgentCall, wire: Wire, places: Places, purse: Purse, backends: Taking | None
 ) -> Outcome:
     started = time.monotonic()
     if spec is None:
         return Failure("no_executor", "This agent has no executor that is active.")
     try:
-        prepared = await asking.prepare(spec, asked, wire)
+        prepared = await asking.prepare(spec, call, wire)
     except CallFailed as failed:
         return Failure(failed.kind, str(failed))
-    attempts = _Attempts(spec, prepared, asked, wire, places, purse, backends, started)
+    attempts = _Attempts(spec, prepared, call, wire, places, purse, backends, started)
     wait = FIRST_WAIT
     while True:
         outcome = await attempts.make()
@@ -109,13 +109,30 @@ async def _call(
         if backends is not None and backends.failed(attempts.cost):
             continue  # with the next one, at once
         problem = attempts.problem
-        again = problem.kind in UNDONE or (problem.kind in UNSURE and attempts.spec.repeatable)
-        if not again or attempts.count > attempts.spec.retries:
+        if not may_repeat(problem, attempts.spec) or attempts.count > attempts.spec.retries:
             return attempts.failure(problem, attempts.backend)
-        # Full jitter, so that many calls refused at once do not come back at once.
-        rest = wait * (0.5 + random.random() / 2) if problem.again is None else problem.again  # noqa: S311
-        await asyncio.sleep(min(rest, LONGEST_WAIT))
+        await asyncio.sleep(rest(problem, wait))
         wait *= 2
+
+
+def may_repeat(problem: CallFailed, spec: Spec) -> bool:
+    """Whether a failed attempt may be made again, as long as there are retries; not where who was called says to come back after
+    LONGEST_WAIT."""
+    if problem.again is not None and problem.again > LONGEST_WAIT:
+        return False
+    return problem.kind in UNDONE or (problem.kind in UNSURE and spec.repeatable)
+
+
+def rest(problem: CallFailed, wait: float) -> float:
+    """Seconds until the next attempt: `wait` with jitter, so that many calls refused at once do not come back at once, or what was
+    asked for."""
+    seconds = wait * (0.5 + random.random() / 2) if problem.again is None else problem.again  # noqa: S311
+    return min(seconds, LONGEST_WAIT)
+
+
+def cost_of(problem: CallFailed, worst: float) -> float:
+    """What a failed attempt counts as: whoever may have worked on it may have charged for it."""
+    return worst if problem.kind in UNSURE or problem.kind in ("malformed", "too_large") else 0.0
 
 
 @dataclass(slots=True)
@@ -125,7 +142,7 @@ class _Attempts:
 
     spec: Spec
     prepared: asking.Prepared
-    asked: Ask
+    call: AgentCall
     wire: Wire
     places: Places
     purse: Purse
@@ -169,11 +186,9 @@ class _Attempts:
         """Ask the agent, with its place taken and its worst case held; None where it failed."""
         worst = self.prepared.worst
         try:
-            reply = await asking.ask(self.spec, self.asked, self.prepared, self.wire)
+            reply = await asking.ask(self.spec, self.call, self.prepared, self.wire)
         except CallFailed as failed:
-            # Whoever may have worked on it may have charged for it.
-            self.cost = worst if failed.kind in UNSURE or failed.kind in ("malformed", "too_large") else 0.0
-            self.problem = failed
+            self.cost, self.problem = cost_of(failed, worst), failed
         except Exception as error:  # no fault of an executor ends an episode
             self.cost, self.problem = worst, CallFailed("failed", f"{type(error).__name__}: {error}"[:300])
         except BaseException:

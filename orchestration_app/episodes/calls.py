@@ -106,11 +106,12 @@ class Exchange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What an agent is asked: the task, as a text and as a conversation, and what others have said. `key` names the call for ever.
+class AgentCall:
+    """One call of an agent, as the agent gets it: the task, as a text and as a conversation, and what others have said. `key` names
+    the call for ever.
 
-    Where the agent asked questions before it could go on, `exchanges` are those with their answers, and `resume` what it then said
-    of itself (such as the id of its task), to be told again.
+    Where the agent asked questions before it could go on, `exchanges` are those with their answers, and `resume` is what it then
+    said of itself (such as the id of its task), to be sent again.
     """
 
     key: str
@@ -135,7 +136,7 @@ class Ask:
     @property
     def with_others(self) -> str:
         """The task, and below it what other agents said, for agents that read one text."""
-        lines = [f"{one.agent}: {'(failed)' if one.failed else one.content}" for one in self.history]
+        lines = [f"{earlier.agent}: {'(failed)' if earlier.failed else earlier.content}" for earlier in self.history]
         return "\n\n".join([self.task, "Others have worked on this before you:", *lines]) if lines else self.task
 
 

@@ -11,7 +11,7 @@ from agents_app import audit, sealing
 from agents_app.models import Pool, Stamp
 from agents_app.outbound.async_client import Client
 from orchestration_app.episodes import calling
-from orchestration_app.episodes.calls import Ask, Failure, Outcome, Reply, Spec, spec_of
+from orchestration_app.episodes.calls import AgentCall, Failure, Outcome, Reply, Spec, spec_of
 from orchestration_app.episodes.wire import Seen, Wire
 from orchestration_app.models import Executor, ExecutorCheck
 
@@ -42,17 +42,17 @@ def try_once(executor: Executor, task: str, key: str) -> Trial:
         return Trial(Failure("refused", str(error)), [])
     spec = spec_of(executor, secret)
     spec = replace(spec, retries=0, seconds=min(spec.seconds, MOST_SECONDS))
-    seen: list[Seen] = []
-    asked = Ask(key, task, ({"role": "user", "content": task},))
+    exchanges: list[Seen] = []
+    call = AgentCall(key, task, ({"role": "user", "content": task},))
 
     async def attempt() -> Outcome:
         client = Client()
         try:
-            return await calling.call(spec, asked, Wire(client, seen), calling.Anywhere(), calling.Purse())
+            return await calling.call(spec, call, Wire(client, exchanges), calling.Anywhere(), calling.Purse())
         finally:
             await client.close()
 
-    return Trial(asyncio.run(attempt()), seen)
+    return Trial(asyncio.run(attempt()), exchanges)
 
 
 def check(pool: Pool, *, actor: audit.Who = None) -> tuple[int, int]:
@@ -69,11 +69,11 @@ def check(pool: Pool, *, actor: audit.Who = None) -> tuple[int, int]:
     outcomes = asyncio.run(_all(specs))
     with transaction.atomic():
         for executor, outcome in zip(executors, outcomes, strict=True):
-            kept = {
+            values = {
                 "failure": outcome.kind if isinstance(outcome, Failure) else "",
                 "why": outcome.why[:400] if isinstance(outcome, Failure) else "", "seconds": outcome.latency,
             }  # fmt: skip
-            ExecutorCheck.objects.update_or_create(executor=executor, defaults=kept)
+            ExecutorCheck.objects.update_or_create(executor=executor, defaults=values)
         bad = sum(isinstance(outcome, Failure) for outcome in outcomes)
         detail = {"ready": len(outcomes) - bad, "not_ready": bad}
         audit.record("pool.checked", actor=actor, target=str(pool), pool=pool, detail=detail)
@@ -84,19 +84,19 @@ def check(pool: Pool, *, actor: audit.Who = None) -> tuple[int, int]:
 async def _all(specs: list[Spec | Failure]) -> list[Outcome]:
     client, places = Client(), asyncio.Semaphore(AT_ONCE)
 
-    async def one(spec: Spec | Failure) -> Outcome:
+    async def check(spec: Spec | Failure) -> Outcome:
         if isinstance(spec, Failure):
             return spec
         spec = replace(spec, retries=0, seconds=min(spec.seconds, MOST_SECONDS))
-        asked = Ask(f"check-{uuid.uuid4().hex}", TASK, ({"role": "user", "content": TASK},))
+        call = AgentCall(f"check-{uuid.uuid4().hex}", TASK, ({"role": "user", "content": TASK},))
         async with places:
-            result = await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
+            result = await calling.call(spec, call, Wire(client), calling.Anywhere(), calling.Purse())
         # Whatever it says, a question too, it can be reached; an answer without words is none.
         if isinstance(result, Reply) and not result.content.strip():
             return Failure("malformed", "it answered without a word", latency=result.latency)
         return result
 
     try:
-        return list(await asyncio.gather(*map(one, specs)))
+        return list(await asyncio.gather(*map(check, specs)))
     finally:
         await client.close()

@@ -45,6 +45,12 @@ def outputs(rows: Iterable[Step], names: Names) -> list[Json]:
     ]  # fmt: skip
 
 
+def tokens_in(rows: Iterable[Step]) -> int:
+    """The tokens of prompts among the tokens of all calls, as far as their servers told the two apart."""
+    counts = [(row.metadata.get("tokens_in"), row.tokens) for row in rows]
+    return sum(min(in_prompt, tokens) for in_prompt, tokens in counts if isinstance(in_prompt, int))
+
+
 def missing(rows: Iterable[Step], names: Names) -> list[Json]:
     """The agents that were called and whose part is not in the answer, with the reason."""
     last: dict[int, dict[int, Step]] = {}
@@ -80,7 +86,7 @@ def not_called(
     why_not: dict[int | None, Json] = {}
     called = {row.agent for row in rows}
     for path, reason in reasons.items():
-        for agent in _still_wanted(policy, messages, rows, path, reason):
+        for agent in _still_wanted(policy, messages, rows, path):
             if agent is None or agent not in called:
                 name = "" if agent is None else name_of(names, agent)
                 why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": ""})
@@ -88,17 +94,19 @@ def not_called(
 
 
 def _still_wanted(
-    policy: Policy, messages: Sequence[Mapping[str, str]], rows: Sequence[Step], path: int, reason: str
+    policy: Policy, messages: Sequence[Mapping[str, str]], rows: Sequence[Step], path: int
 ) -> Sequence[int | None]:
     state = policy.begin(messages)
-    own = [row for row in _in_order(rows) if row.path == path and row.agent is not None and row.aim == "answer"]
+    answers = [row for row in _in_order(rows) if row.path == path and row.agent is not None and row.aim == "answer"]
     if isinstance(policy, OneShot):
-        made = {row.agent for row in own}
-        return [agent for agent, needed in zip(policy.ids, state.one_shot, strict=True) if needed and agent not in made]
+        called = {row.agent for row in answers}
+        return [
+            agent for agent, needed in zip(policy.ids, state.one_shot, strict=True) if needed and agent not in called
+        ]
     if not hasattr(policy, "distributions"):  # a language model, which is not asked once more
         return (None,)
-    for turn in dict.fromkeys(row.turn for row in own):
-        state = policy.after(state, [row.as_call() for row in own if row.turn == turn])
+    for turn in dict.fromkeys(row.turn for row in answers):
+        state = policy.after(state, [row.as_call() for row in answers if row.turn == turn])
     # What it would do with one more step, and everybody there.
     distribution = policy.distribution(replace(state, max_steps=state.steps + 1))
     likeliest = int(distribution.probabilities.argmax())
@@ -107,16 +115,16 @@ def _still_wanted(
 
 def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]) -> str | None:
     """The answer; None where no agent gave one. Where the composer failed, all outputs under headings."""
-    made = list(_in_order(rows))
+    ordered = list(_in_order(rows))
     if rule == Rule.COMPOSER:
-        written = [answer for row in made if row.aim == "aggregate" and (answer := _answer(row)) is not None]
+        written = [answer for row in ordered if row.aim == "aggregate" and (answer := _answer(row)) is not None]
         if written:
             return written[-1]
     if rule in (Rule.LAST, Rule.MAJORITY):
-        last = {row.path: answer for row in made if row.aim == "answer" and (answer := _answer(row)) is not None}
-        given = [last[path] for path in sorted(last)]
-        return majority(given) if rule == Rule.MAJORITY else next(iter(given), None)
-    return _joined(made, names, lost)
+        last = {row.path: answer for row in ordered if row.aim == "answer" and (answer := _answer(row)) is not None}
+        answers = [last[path] for path in sorted(last)]
+        return majority(answers) if rule == Rule.MAJORITY else next(iter(answers), None)
+    return _joined(ordered, names, lost)
 
 
 def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | None:
@@ -133,7 +141,7 @@ def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | N
     }
     if not parts:
         return None
-    gone = [one["name"] for one in lost if one["name"]]
+    gone = [part["name"] for part in lost if part["name"]]
     if len(parts) == 1 and not gone:
         return next(iter(parts.values()))
     sections = [f"## {name_of(names, agent)}\n\n{text}" for agent, text in parts.items()]
@@ -143,9 +151,9 @@ def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | N
 def in_words(lost: Sequence[Json]) -> str:
     """The missing parts as an episode's error; "" where nothing is missing."""
     words = []
-    for one in lost:
-        why = f"{one['reason']}: {one['why']}" if one["why"] else str(one["reason"])
-        words.append(f"{one['name']} ({why})" if one["name"] else f"further agents ({why})")
+    for part in lost:
+        why = f"{part['reason']}: {part['why']}" if part["why"] else str(part["reason"])
+        words.append(f"{part['name']} ({why})" if part["name"] else f"further agents ({why})")
     return f"Missing from the answer: {'; '.join(words)}." if words else ""
 
 

@@ -32,7 +32,7 @@ from orchestration_app.engine.orchestrating.turns import (
 from orchestration_app.episodes import asides, calling, calls, composing, waits
 from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calling import Places, Purse
-from orchestration_app.episodes.calls import Ask, EarlierOutput, Spec
+from orchestration_app.episodes.calls import AgentCall, EarlierOutput, Spec
 from orchestration_app.episodes.deciding import Deciding
 from orchestration_app.episodes.judging import shadows
 from orchestration_app.episodes.judging.shadows import Moment, ShadowPolicy
@@ -97,27 +97,27 @@ class Course:
     async def run(self) -> None:
         """Go on to the end. Raises AttemptLost, and django.db.Error where the database stayed away."""
         until = time.monotonic() + settings.EPISODE_SECONDS
-        turns, made = self._turns(), None
+        turns, finished = self._turns(), None
         while True:
             async with self.between:
-                turn = await self._written(turns, made, late=time.monotonic() >= until)
+                turn = await self._written(turns, finished, late=time.monotonic() >= until)
             if turn is None:
                 self._offer()
                 return
             came = await self._made(turn.requests, until)
-            made = [(request, outcome) for request, outcome in came if not isinstance(outcome, Waits)]
-            if len(made) < len(came):
+            finished = [(request, outcome) for request, outcome in came if not isinstance(outcome, Waits)]
+            if len(finished) < len(came):
                 await self._wait(came)
                 return
 
-    async def _written(self, turns: Turns, made: Made | None, *, late: bool) -> Turn | None:
+    async def _written(self, turns: Turns, finished: Made | None, *, late: bool) -> Turn | None:
         """The next turn, stored together with what came of the calls before it (None at the beginning); None where the episode ended,
         which is stored too."""
-        ends = [self._ended(request, outcome) for request, outcome in made or ()]
-        if late and made is not None:
+        ends = [self._ended(request, outcome) for request, outcome in finished or ()]
+        if late and finished is not None:
             await self._finish(self._broken("timeout"), ends)
             return None
-        outcomes = None if made is None else {request.number: _outcome(outcome) for request, outcome in made}
+        outcomes = None if finished is None else {request.number: _outcome(outcome) for request, outcome in finished}
         try:
             turn = await self._turn(turns, turns.send(outcomes))
         except StopIteration as stopped:
@@ -164,11 +164,11 @@ class Course:
 
     # --- The loop -------------------------------------------------------------------------------------------------
 
-    async def _turn(self, turns: Turns, asked: Turn | loop.Question) -> Turn:
+    async def _turn(self, turns: Turns, step: Turn | loop.Question) -> Turn:
         """The next turn, once the policy has answered what comes before it."""
-        while isinstance(asked, loop.Question):
-            asked = turns.send(await self.deciding.answer(self.decider.policy, asked))
-        return asked
+        while isinstance(step, loop.Question):
+            step = turns.send(await self.deciding.answer(self.decider.policy, step))
+        return step
 
     def _turns(self) -> Turns:
         plan = self.episode.plan
@@ -195,7 +195,7 @@ class Course:
         if lines is None:
             spec, ways = self.specs.get(agent), self.ways.get(agent)
             specs: Iterable[Spec] = () if spec is None else (spec,) if ways is None else ways.specs.values()
-            lines = self._worsts[agent] = [_worst_of(one) for one in specs]
+            lines = self._worsts[agent] = [_worst_of(spec) for spec in specs]
         each = [fixed + a_byte * self._said(state) if a_byte else fixed for fixed, a_byte in lines]
         if len(each) < 2:
             return each[0] if each else 0.0
@@ -259,10 +259,10 @@ class Course:
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
             return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
         history = tuple(
-            EarlierOutput(self.names.get(call.agent, str(call.agent)), call.output, call.failed)
-            for call in request.calls
+            EarlierOutput(self.names.get(earlier.agent, str(earlier.agent)), earlier.output, earlier.failed)
+            for earlier in request.calls
         )
-        asked = Ask(
+        call = AgentCall(
             row.call_key, self.episode.task, self.episode.messages, history, str(self.episode.pk), request.step, aside.exchanges,
             aside.resume,
         )  # fmt: skip
@@ -274,16 +274,16 @@ class Course:
             taking = Taking(
                 ways, self.ledger, row.call_key, self.episode.task, self.episode.plan.get("preference"), before
             )
-        outcome = await calling.call(spec, asked, self.wire, self.places, purse, taking)
+        outcome = await calling.call(spec, call, self.wire, self.places, purse, taking)
         if isinstance(outcome, calls.Reply) and outcome.asks:
             return Waits(asides.asked(aside, outcome), outcome.latency, outcome.attempts)
         return replace(outcome, cost=aside.cost + outcome.cost) if aside.cost else outcome
 
     def _before(self, row: Step) -> int | None:
         """The backend that answered last on the same path."""
-        earlier = [one for one in self._rows.values() if one.path == row.path and one.turn < row.turn]
-        for one in sorted(earlier, key=lambda one: (-one.turn, -one.place)):
-            if one.status == Step.Status.DONE and (backend := one.metadata.get("backend")):
+        earlier = [step for step in self._rows.values() if step.path == row.path and step.turn < row.turn]
+        for last in sorted(earlier, key=lambda step: (-step.turn, -step.place)):
+            if last.status == Step.Status.DONE and (backend := last.metadata.get("backend")):
                 return int(backend["id"])
         return None
 
@@ -297,8 +297,8 @@ class Course:
             row.latency + outcome.latency,
             row.attempts + outcome.attempts,
         )
-        kept = {asides.KEY: row.metadata[asides.KEY]} if asides.KEY in row.metadata else {}
-        row.metadata = {**outcome.metadata, **kept}
+        aside = {asides.KEY: row.metadata[asides.KEY]} if asides.KEY in row.metadata else {}
+        row.metadata = {**outcome.metadata, **aside}
         if isinstance(outcome, calls.Failure):
             row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
         else:
@@ -345,8 +345,8 @@ class Course:
         for turn, decision in self._decisions:
             assert self.decider.model is not None
             before = calls_of([row for row in rows if row.turn < turn], decision.path)
-            asked = Moment(self.episode.messages, tuple(before), limits)
-            shadows.offer(self.shadows, self.decider.model, self.episode.pk, turn, decision, asked)
+            moment = Moment(self.episode.messages, tuple(before), limits)
+            shadows.offer(self.shadows, self.decider.model, self.episode.pk, turn, decision, moment)
 
     def _sums(self) -> dict[str, Any]:
         """Steps, cost, tokens and seconds of all calls, those included that an earlier process made."""
@@ -383,8 +383,8 @@ def _worst_of(spec: Spec) -> tuple[float, float]:
     """The most that an attempt may cost: whatever was said, and more for each byte of it."""
     if not spec.is_language_model or not (spec.price_in or spec.price_out):
         return spec.most_cost, 0.0
-    own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
-    return (own * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
+    instruction_bytes = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
+    return (instruction_bytes * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
 
 
 def by_name(candidates: Iterable[int | None], probabilities: Iterable[float]) -> dict[str, float]:
@@ -479,10 +479,10 @@ def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
     decisions = tuple(
         Decision(
             path, first.number, tuple(first.candidates), tuple(first.probabilities),
-            tuple(row.agent for row in own if row.agent is not None), first.propensity, first.reason or None,  # type: ignore[arg-type]
+            tuple(row.agent for row in rows_of_path if row.agent is not None), first.propensity, first.reason or None,  # type: ignore[arg-type]
         )
-        for path, own in by_path.items()
-        if (first := own[0]).aim == "answer"
+        for path, rows_of_path in by_path.items()
+        if (first := rows_of_path[0]).aim == "answer"
     )  # fmt: skip
     requests = tuple(
         Request(row.call, row.path, row.number, row.agent, row.worst, aim=row.aim)  # type: ignore[arg-type]

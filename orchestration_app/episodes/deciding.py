@@ -47,21 +47,21 @@ class Deciding:
         if self._asked:
             asyncio.get_running_loop().call_soon(self._answer_all)
         by_policy: dict[int, list[tuple[Policy, Question, asyncio.Future[Distribution]]]] = {}
-        for one in now:
-            if not one[2].done():  # its episode was cancelled
-                by_policy.setdefault(id(one[0]), []).append(one)
-        for asked in by_policy.values():
-            _answer(asked[0][0], [(question, future) for _policy, question, future in asked])
+        for entry in now:
+            if not entry[2].done():  # its episode was cancelled
+                by_policy.setdefault(id(entry[0]), []).append(entry)
+        for entries in by_policy.values():
+            _answer(entries[0][0], [(question, future) for _policy, question, future in entries])
 
 
-def _answer(policy: Policy, asked: list[tuple[Question, "asyncio.Future[Distribution]"]]) -> None:
+def _answer(policy: Policy, entries: list[tuple[Question, "asyncio.Future[Distribution]"]]) -> None:
     try:
-        answers = distributions(policy, [question for question, _future in asked])
+        answers = distributions(policy, [question for question, _future in entries])
     except Exception as error:  # told to each episode that asked
-        for _question, future in asked:
+        for _question, future in entries:
             future.set_exception(error)
         return
-    for (_question, future), distribution in zip(asked, answers, strict=True):
+    for (_question, future), distribution in zip(entries, answers, strict=True):
         future.set_result(distribution)
 
 

@@ -1,36 +1,39 @@
 """A conversation answered at once by the agents that it needs, in this process: for clients that wait on a stream.
 
 Where the set router's set decides, its agents are called beside each other from the event loop of the web server. A single chat's
-words are passed on as they come. What was called and said is stored as an episode once the answer is out. Nothing is resumed: who
-waited for the stream has gone when the process dies. Whatever needs more than that, an orchestrator, a person's approval, a
-composer, is an episode of the usual kind (`fits` says so).
+words are passed on as they come (`streamed`). What was called and said is stored as an episode once the answer is out; where an
+agent asked something, it waits for a person and goes on as any other. Nothing else is resumed: who waited for the stream has gone when
+the process dies. Whatever needs more than that, an orchestrator, a person's approval, a composer, is an episode of the usual kind
+(`prepared` says so).
 """
 
 import asyncio
-import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from django.conf import settings
 from django.db import close_old_connections, transaction
 from django.utils import timezone
 
-from agents_app.outbound import guard
-from agents_app.outbound.async_client import CallFault, Client
+from agents_app.outbound.async_client import Client
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.engine.orchestrating.state import task_of
-from orchestration_app.episodes import asides, asking, calling, composing
-from orchestration_app.episodes.calls import Ask, Failure, Outcome, Reply, Spec
+from orchestration_app.episodes import asides, calling, composing, waits
+from orchestration_app.episodes.asides import Aside
+from orchestration_app.episodes.calls import AgentCall, Failure, Outcome, Reply
 from orchestration_app.episodes.limits import Limits
 from orchestration_app.episodes.lines import Taking
 from orchestration_app.episodes.policies import Decider, Orchestra
-from orchestration_app.episodes.protocols.responses import count
-from orchestration_app.episodes.wire import Wire, masked, written
+from orchestration_app.episodes.streamed import CLIENT_LEFT, StreamedChat
+from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import AnswerRule, Episode, Executor, Step
 from routerweb import state
 from training_app.answering.decisions import new_id
@@ -39,6 +42,8 @@ from training_app.engine.data import storable
 log = logging.getLogger(__name__)
 Messages = Sequence[Mapping[str, str]]
 T = TypeVar("T")
+#: Why there is no answer where the conversation needs none of the agents.
+NOBODY_CALLED = "No agent was called."
 _threads = ThreadPoolExecutor(4, thread_name_prefix="gateway")
 
 
@@ -90,13 +95,15 @@ def _home() -> _Home:
 
 @dataclass(slots=True)
 class Direct:
-    """One conversation and the agents that answer it, in the order of their costs. `outcomes` are by agent."""
+    """One conversation and the agents that answer it, in the order of their costs. `outcomes` are by agent; `streams`: whether the
+    client reads the words as they come."""
 
     orchestra: Orchestra
     decider: Decider
     messages: Messages
     agents: tuple[int, ...]
     api_key: int | None = None
+    streams: bool = False
     key: uuid.UUID = field(default_factory=lambda: uuid.UUID(int=new_id(timezone.now().timestamp())))
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -106,11 +113,17 @@ class Direct:
         """The agents' names."""
         return self.orchestra.pool.names
 
+    @property
+    def as_said(self) -> bool:
+        """Whether the words of the one agent are passed on as it says them."""
+        spec, backends = self.orchestra.specs[self.agents[0]], self.orchestra.ways
+        return self.streams and spec.kind == Executor.Kind.CHAT and not spec.tools and spec.agent not in backends
+
     def rows(self) -> list[Step]:
-        """The calls as steps of an episode, and its stop."""
-        made = []
+        """The calls as steps of an episode, and its stop; without the stop where an agent asks something."""
+        rows = []
         for place, agent in enumerate(self.agents):
-            outcome = self.outcomes.get(agent, Failure("cut_off", "The client left before the agent answered."))
+            outcome = self.outcomes.get(agent, CLIENT_LEFT)
             row = Step(
                 episode_id=self.key, turn=0, path=0, place=place, number=0, call=place, agent=agent, candidates=[agent],
                 probabilities=[1.0], call_key=f"{self.key.hex}-{place}", cost=outcome.cost, latency=outcome.latency,
@@ -119,25 +132,35 @@ class Direct:
             if isinstance(outcome, Failure):
                 row.status, row.failure = Step.Status.FAILED, outcome.kind
                 row.why = storable.mended_text(outcome.why)[:400]
+            elif outcome.asks:
+                aside = asides.asked(Aside(), outcome)
+                row.status, row.metadata = Step.Status.WAITING, {asides.KEY: aside.as_json()}
             else:
                 row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
-            made.append(row)
+            rows.append(row)
         stop = Step(
             episode_id=self.key, turn=1, number=1, reason="stop", status=Step.Status.DONE, candidates=[None],
             probabilities=[1.0],
         )  # fmt: skip
-        return [*made, stop]
+        return rows if any(row.status == Step.Status.WAITING for row in rows) else [*rows, stop]
 
     def ended(self) -> dict[str, Any]:
-        """How it ended: status, answer, missing parts and usage, as an episode says it."""
+        """How it ended: status, answer, missing parts, questions and usage, as an episode says it."""
         rows = self.rows()
+        sums = {
+            "cost": sum(row.cost for row in rows), "tokens": sum(row.tokens for row in rows),
+            "tokens_in": composing.tokens_in(rows), "latency": time.monotonic() - self.began, "steps": 1 if self.agents else 0,
+        }  # fmt: skip
+        if waiting := [row for row in rows if row.status == Step.Status.WAITING]:
+            questions = [asides.as_json(row, self.names) for row in waiting]
+            open_ = {"answer": "", "missing": [], "composed": "", "error": "", "stop_reason": ""}
+            return {"status": Episode.Status.WAITING, "questions": questions, **open_, **sums}
         lost = composing.missing(rows, self.names)
         answer = composing.composed(self.rule, rows, self.names, lost)
         status = Episode.Status.FAILED if answer is None else Episode.Status.PARTIAL if lost else Episode.Status.DONE
         return {
             "status": status, "answer": answer or "", "missing": lost, "composed": self.rule if answer is not None else "",
-            "error": composing.in_words(lost), "cost": sum(row.cost for row in rows), "tokens": sum(row.tokens for row in rows),
-            "latency": time.monotonic() - self.began, "steps": 1 if self.agents else 0, "stop_reason": "stop",
+            "error": composing.in_words(lost) if self.agents else NOBODY_CALLED, "questions": [], "stop_reason": "stop", **sums,
         }  # fmt: skip
 
     @property
@@ -146,19 +169,30 @@ class Direct:
         return self.orchestra.answering.rule
 
     def store(self) -> None:
-        """Store the episode."""
+        """Store the episode; where an agent asked something, it waits for a person and goes on as any other."""
         ended, task = self.ended(), task_of(self.messages)
-        made = Episode(
+        waits_ = ended["status"] == Episode.Status.WAITING
+        fields = {name: value for name, value in ended.items() if name not in ("questions", "tokens_in")}
+        episode = Episode(
             id=self.key, pool_id=self.orchestra.pool.pk, policy=self.decider.name, api_key_id=self.api_key, task=task,
-            messages=[dict(message) for message in self.messages], plan={"agents": list(self.agents), "gateway": True},
-            max_steps=max(len(self.agents), 1), finished_at=timezone.now(), **ended,
+            messages=[dict(message) for message in self.messages],
+            plan={"agents": list(self.agents), "gateway": True, "compose": self.rule},
+            max_steps=getattr(self.decider.policy, "max_steps", settings.EPISODE_STEPS),
+            finished_at=None if waits_ else timezone.now(), **fields,
         )  # fmt: skip
         with transaction.atomic():
-            made.save(force_insert=True)
+            episode.save(force_insert=True)
+            # It is stored at its end, and began before.
+            began = timezone.now() - timedelta(seconds=time.monotonic() - self.began)
+            Episode.objects.filter(pk=self.key).update(created_at=began)
             Step.objects.bulk_create(self.rows())
+            if waits_:
+                waits.begun(self.key)
 
 
-def prepared(orchestra: Orchestra, decider: Decider, messages: Messages, api_key: int | None) -> Direct | None:
+def prepared(
+    orchestra: Orchestra, decider: Decider, messages: Messages, api_key: int | None, *, streams: bool = False
+) -> Direct | None:
     """The conversation with the agents that it needs; None where it takes an episode."""
     if decider.model is not None or decider.name != ONE_SHOT or orchestra.limits:
         return None
@@ -176,19 +210,16 @@ def prepared(orchestra: Orchestra, decider: Decider, messages: Messages, api_key
         return None
     if len(specs) > 1 and any(spec.reads_others for spec in specs):
         return None
-    return Direct(orchestra, decider, messages, agents, api_key)
+    return Direct(orchestra, decider, messages, agents, api_key, streams)
 
 
-async def pieces(direct: Direct) -> AsyncIterator[str]:
+async def pieces(direct: Direct) -> AsyncGenerator[str, None]:
     """The answer in pieces, each agent's under its name where there are several; it is stored before the last words are out of reach,
     so that the next response can go on from it, and where the client leaves early too."""
     whole = False
     try:
-        if len(direct.agents) == 1:
-            async for piece in _one(direct, direct.agents[0]):
-                yield piece
-        elif direct.agents:
-            async for piece in _several(direct):
+        async with aclosing(_said(direct)) as parts:
+            async for piece in parts:
                 yield piece
         whole = True
     finally:
@@ -197,133 +228,77 @@ async def pieces(direct: Direct) -> AsyncIterator[str]:
     await _Threads().run(direct.store)
 
 
-async def _several(direct: Direct) -> AsyncIterator[str]:
-    """All agents beside each other, each part as soon as it and those before it are there."""
+async def _said(direct: Direct) -> AsyncGenerator[str, None]:
+    if not direct.agents:
+        yield f"There is no answer. {NOBODY_CALLED}"
+    elif len(direct.agents) > 1:
+        async with aclosing(_several(direct)) as parts:
+            async for piece in parts:
+                yield piece
+    elif direct.as_said:
+        async with aclosing(_chat(direct, direct.agents[0])) as parts:
+            async for piece in parts:
+                yield piece
+    else:
+        outcome = await _called(direct, direct.agents[0])
+        yield _part(outcome) if isinstance(outcome, Reply) else f"No answer: {outcome.why}"
+
+
+async def _several(direct: Direct) -> AsyncGenerator[str, None]:
+    """All agents beside each other, each part as soon as it and those before it are there; one answer of them once all are there."""
     tasks = {agent: asyncio.ensure_future(_called(direct, agent)) for agent in direct.agents}
     between = ""
     try:
+        if direct.rule != AnswerRule.Rule.JOINED:
+            await asyncio.gather(*tasks.values())
+            ended = direct.ended()
+            questions = [question["question"] for question in ended["questions"]]
+            yield ended["answer"] or "\n\n".join(questions) or f"There is no answer. {ended['error']}"
+            return
         for agent in direct.agents:
             text = _part(await tasks[agent])
-            yield f"{between}## {direct.names.get(agent, agent)}\n\n{text}"
-            between = "\n\n"
+            if text:
+                yield f"{between}## {direct.names.get(agent, agent)}\n\n{text}"
+                between = "\n\n"
     finally:
         for task in tasks.values():
             task.cancel()
 
 
 def _part(outcome: Outcome) -> str:
+    """An agent's part of the answer; "" where it says itself that it has none."""
     if isinstance(outcome, Failure):
         return "No answer."
-    answer = outcome.metadata.get("answer", outcome.content)
+    answer = outcome.metadata.get("answer", outcome.content or "No answer.")
     return answer if isinstance(answer, str) else ""
 
 
-def _ask(direct: Direct, agent: int) -> Ask:
+def _call_of(direct: Direct, agent: int) -> AgentCall:
     place = direct.agents.index(agent)
-    return Ask(f"{direct.key.hex}-{place}", task_of(direct.messages), direct.messages, (), str(direct.key))
+    return AgentCall(f"{direct.key.hex}-{place}", task_of(direct.messages), direct.messages, (), str(direct.key))
 
 
 async def _called(direct: Direct, agent: int) -> Outcome:
     """The agent's answer as a whole."""
-    home, spec, asked = _home(), direct.orchestra.specs[agent], _ask(direct, agent)
+    home, spec, call = _home(), direct.orchestra.specs[agent], _call_of(direct, agent)
     ways = direct.orchestra.ways.get(agent)
-    taking = None if ways is None else Taking(ways, _Threads(), asked.key, asked.task)
-    outcome = await calling.call(spec, asked, Wire(home.client), home.limits, calling.Purse(), taking)
+    taking = None if ways is None else Taking(ways, _Threads(), call.key, call.task)
+    outcome = await calling.call(spec, call, Wire(home.client), home.limits, calling.Purse(), taking)
     direct.outcomes[agent] = outcome
     return outcome
 
 
-async def _one(direct: Direct, agent: int) -> AsyncIterator[str]:
-    """One agent: a chat's words as they come, anything else at once."""
-    spec = direct.orchestra.specs[agent]
-    if spec.kind != Executor.Kind.CHAT or agent in direct.orchestra.ways:
-        outcome = await _called(direct, agent)
-        yield _part(outcome) if isinstance(outcome, Reply) else f"No answer: {outcome.why}"
-        return
+async def _chat(direct: Direct, agent: int) -> AsyncGenerator[str, None]:
+    """A chat's words as they come, and why there are none or no more."""
+    home = _home()
+    streamed = StreamedChat(direct.orchestra.specs[agent], _call_of(direct, agent), home.client, home.limits)
     started = False
-    async for piece in _chat(direct, spec, agent):
-        started = True
-        yield piece
-    if not started:
-        outcome = direct.outcomes[agent]
-        yield f"No answer: {outcome.why}" if isinstance(outcome, Failure) else ""
-
-
-async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
-    """A chat's words as they come; what came of it is in `outcomes` afterwards."""
-    home, asked, began = _home(), _ask(direct, agent), time.monotonic()
-    pieces: list[str] = []
-    usage: Any = {}
-    failed: Failure | None = Failure("cut_off", "The client left before the agent answered.")
     try:
-        if not await home.limits.take(spec):
-            failed = Failure("busy", "no place within the limits of the agent and its provider became free in time")
-            return
-        try:
-            prepared_ = await asking.prepare(spec, asked, Wire(home.client))
-            body = {
-                "model": spec.model, "messages": prepared_.messages, "max_tokens": spec.most_tokens, "stream": True,
-                "stream_options": {"include_usage": True}, **({"tools": list(spec.tools)} if spec.tools else {}),
-            }  # fmt: skip
-            headers = {"Content-Type": "application/json", "Idempotency-Key": asked.attempt_key}
-            if spec.secret:
-                headers["Authorization"] = f"Bearer {spec.secret}"
-            address = spec.address.rstrip("/") + "/chat/completions"
-            sent = home.client.streamed(address, written(body), headers, seconds=spec.seconds)
-            async with sent as (status, parts):
-                if not 200 <= status < 300:
-                    first = await anext(aiter(parts), b"")
-                    why = masked(first[:300].decode("utf-8", "replace"), spec.secret)
-                    failed = Failure("failed" if status >= 500 else "refused", f"HTTP {status}: {why}")
-                    return
-                async for chunk in _chunks(parts, spec.most_bytes):
-                    usage = chunk.get("usage") or usage
-                    piece = _delta(chunk)
-                    if piece:
-                        pieces.append(piece)
-                        yield piece
-            failed = None if pieces else Failure("malformed", "the stream holds no words")
-        finally:
-            home.limits.leave(spec)
-    except CallFault as fault:
-        failed = Failure(fault.kind, masked(str(fault), spec.secret))
-    except guard.Refused as refused:
-        failed = Failure("not_allowed", str(refused))
-    except asking.CallFailed as error:
-        failed = Failure(error.kind, str(error))
+        async with aclosing(streamed.pieces()) as words:
+            async for word in words:
+                started = True
+                yield word
     finally:
-        tokens = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
-        cost = (tokens[0] * spec.price_in + tokens[1] * spec.price_out) / 1e6 if any(tokens) else spec.most_cost
-        seconds = time.monotonic() - began
-        if failed is None:
-            figures = {"model": spec.model, "tokens_in": tokens[0], "tokens_out": tokens[1]}
-            direct.outcomes[agent] = Reply(storable.mended_text("".join(pieces)), cost, sum(tokens), seconds, figures)
-        else:
-            direct.outcomes[agent] = Failure(failed.kind, failed.why, cost if pieces else 0.0, seconds)
-
-
-async def _chunks(parts: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a streamed completion. Raises CallFault for one larger than `max_bytes` bytes."""
-    left, size = b"", 0
-    async for part in parts:
-        size += len(part)
-        if size > max_bytes:
-            raise CallFault("too_large", f"the answer is larger than {max_bytes // 1024:,} KiB")
-        *lines, left = (left + part).split(b"\n")
-        for line in lines:
-            data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-            if data and data != b"[DONE]":
-                try:
-                    chunk = json.loads(data)
-                except ValueError:
-                    continue
-                if isinstance(chunk, dict):
-                    yield chunk
-
-
-def _delta(chunk: Mapping[str, Any]) -> str:
-    try:
-        content = chunk["choices"][0]["delta"].get("content")
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return ""
-    return content if isinstance(content, str) else ""
+        direct.outcomes[agent] = streamed.outcome
+    if isinstance(streamed.outcome, Failure):
+        yield f"\n\nThe answer broke off: {streamed.outcome.why}" if started else f"No answer: {streamed.outcome.why}"

@@ -23,7 +23,7 @@ from orchestration_app.engine.backends.choosing import Preference
 from orchestration_app.engine.orchestrating import state
 from orchestration_app.engine.orchestrating.rewards import Reward, reward_of
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
-from orchestration_app.episodes.policies import Answering, Decider
+from orchestration_app.episodes.policies import Decider, Orchestra
 from orchestration_app.models import UNDER_WAY, Episode, Step
 from routerweb.observing import tracing
 from training_app.answering.decisions import new_id
@@ -78,8 +78,7 @@ def begin(
     pool_id: int,
     wanted: Wanted,
     decider: Decider,
-    callable: frozenset[int],
-    answering: Answering,
+    orchestra: Orchestra,
     *,
     api_key: int | None = None,
     author: User | None = None,
@@ -92,9 +91,9 @@ def begin(
     digest = wanted.digest()
     if idempotency_key and (earlier := _known(api_key, idempotency_key, digest)):
         return earlier, False
-    rule, writer = answering.of(wanted.compose, wanted.aggregator, callable)
-    allowed = callable if wanted.agents is None else callable & wanted.agents
-    made = Episode(
+    rule, writer = orchestra.answering.of(wanted.compose, wanted.aggregator, orchestra.callable)
+    allowed = orchestra.callable if wanted.agents is None else orchestra.callable & wanted.agents
+    episode = Episode(
         id=uuid.UUID(int=new_id(timezone.now().timestamp())),
         pool_id=pool_id,
         model_id=decider.model,
@@ -116,13 +115,13 @@ def begin(
     )  # fmt: skip
     try:
         with transaction.atomic():
-            made.save(force_insert=True)
+            episode.save(force_insert=True)
     except IntegrityError:
         # Somebody else began it under the same key at the same time.
         if idempotency_key and (earlier := _known(api_key, idempotency_key, digest)):
             return earlier, False
         raise
-    return made, True
+    return episode, True
 
 
 def _known(api_key: int | None, key: str, digest: str) -> Episode | None:
@@ -149,9 +148,9 @@ def beat(held: Mapping[uuid.UUID, uuid.UUID]) -> set[uuid.UUID]:
     owned: set[uuid.UUID] = set()
     for at in range(0, len(keys), 200):
         running = Episode.objects.filter(pk__in=keys[at : at + 200], status=Status.RUNNING)
-        own = [key for key, attempt in running.values_list("pk", "attempt") if held[key] == attempt]
-        Episode.objects.filter(pk__in=own, status=Status.RUNNING).update(heartbeat_at=Now())
-        owned.update(own)
+        own_keys = [key for key, attempt in running.values_list("pk", "attempt") if held[key] == attempt]
+        Episode.objects.filter(pk__in=own_keys, status=Status.RUNNING).update(heartbeat_at=Now())
+        owned.update(own_keys)
     return set(keys) - owned
 
 
@@ -224,8 +223,8 @@ def judge(
     episode.refresh_from_db()
     _pay(episode)
     backends = [row.metadata.get("backend") for row in episode.trajectory.exclude(call=None)]
-    if made := [uuid.UUID(backend["call"]) for backend in backends if backend]:
-        served.judged(episode.pool_id, made, episode.score >= 0.5)
+    if calls := [uuid.UUID(backend["call"]) for backend in backends if backend]:
+        served.judged(episode.pool_id, calls, episode.score >= 0.5)
 
 
 def _pay(episode: Episode) -> None:

@@ -6,7 +6,7 @@ However many wait in this process, one thread looks for all of them, with two qu
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,12 +86,12 @@ def _turn() -> float:
     )
     totals = rows.annotate(begun=Count("pk"), done=Count("pk", filter=~Q(status=Step.Status.RUNNING)))
     counts = {row["episode"]: (row["begun"], row["done"]) for row in totals}
-    for one in listeners:
-        seen = counts.get(one.key, (0, 0))
-        if one.key not in under_way or seen != one.seen:
-            one.seen = seen
+    for listener in listeners:
+        counted = counts.get(listener.key, (0, 0))
+        if listener.key not in under_way or counted != listener.seen:
+            listener.seen = counted
             try:
-                one.loop.call_soon_threadsafe(one.news.set)
+                listener.loop.call_soon_threadsafe(listener.news.set)
             except RuntimeError:  # the loop ended, and with it who listened
                 continue
     return LOOK_SECONDS
@@ -146,21 +146,21 @@ async def with_signs_of_life(
         await events.aclose()  # type: ignore[attr-defined]
 
 
-async def end(key: uuid.UUID) -> dict[str, Any]:
-    """How the episode ended, once it has; or what it waits for, once it waits for a person."""
+async def end(key: uuid.UUID, described: Callable[[Episode], dict[str, Any]] | None = None) -> dict[str, Any]:
+    """How the episode ended, once it has; or what it waits for, once it waits for a person: by `described`, else by `whole`."""
     with _listening(key, steps=False) as news:
         while True:
             news.clear()
-            ended = await asyncio.get_running_loop().run_in_executor(_threads, _end, key)
+            ended = await asyncio.get_running_loop().run_in_executor(_threads, _end, key, described or whole)
             if ended is not None:
                 return ended
             await news.wait()
 
 
-def _end(key: uuid.UUID) -> dict[str, Any] | None:
+def _end(key: uuid.UUID, described: Callable[[Episode], dict[str, Any]]) -> dict[str, Any] | None:
     close_old_connections()
     episode = Episode.objects.select_related("pool").get(pk=key)
-    return whole(episode) if episode.status not in GOES_ON else None
+    return described(episode) if episode.status not in GOES_ON else None
 
 
 def _look(key: uuid.UUID) -> tuple[list[tuple[Place, dict[str, Any]]], dict[str, Any] | None]:
@@ -219,3 +219,8 @@ def whole(episode: Episode) -> dict[str, Any]:
     """What is answered about an episode, with every agent's output."""
     names = dict(episode.pool.agents.values_list("number", "name"))
     return answer(episode) | {"outputs": composing.outputs(episode.trajectory.all(), names)}
+
+
+def counted(episode: Episode) -> dict[str, Any]:
+    """`whole`, and how many of its tokens were in prompts."""
+    return whole(episode) | {"tokens_in": composing.tokens_in(episode.trajectory.all())}

@@ -137,8 +137,8 @@ class Ledger:
         self._asked.append(wait)
 
     def _hand_over(self) -> None:
-        asked, self._asked = self._asked, []
-        for wait in asked:
+        waits, self._asked = self._asked, []
+        for wait in waits:
             self._queue.put(wait)
 
     def wake(self) -> None:
@@ -197,8 +197,8 @@ def _done(work: Callable[[], T]) -> tuple[T | Any, Exception | None]:
 def _tell(settled: Iterable[tuple[_Wait, Any, Exception | None]]) -> None:
     """Wake who waited: one call for each event loop, whatever the number."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Wait, Any, Exception | None]]] = {}
-    for one in settled:
-        by_loop.setdefault(one[0].loop, []).append(one)
+    for write in settled:
+        by_loop.setdefault(write[0].loop, []).append(write)
     for loop, those in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle, those)
@@ -225,16 +225,16 @@ def write_all(entries: Sequence[Entry]) -> set[int]:
         with connection.cursor() as cursor:
             owned = _owned(cursor, {entry.episode for entry in entries})
             lost = {at for at, entry in enumerate(entries) if owned.get(_key(entry.episode)) != _key(entry.attempt)}
-            kept = [entry for at, entry in enumerate(entries) if at not in lost]
-            for entry in kept:
+            written = [entry for at, entry in enumerate(entries) if at not in lost]
+            for entry in written:
                 if entry.limited is not None:
                     entry.limited.settle(entry.unused)
                     entry.limited.begin(entry.begins)
-            if begins := [step for entry in kept for step in entry.begins]:
+            if begins := [step for entry in written for step in entry.begins]:
                 _begin(cursor, begins)
-            if ends := [(entry.episode, end) for entry in kept for end in entry.ends]:
+            if ends := [(entry.episode, end) for entry in written for end in entry.ends]:
                 _end(cursor, ends)
-        for entry in kept:
+        for entry in written:
             if entry.fields:
                 Episode.objects.filter(pk=entry.episode).update(heartbeat_at=Now(), **entry.fields)
             if entry.after is not None:

@@ -179,31 +179,31 @@ class Limits:
         """Give what is free to the calls that wait, in their order; one whose agent is full lets others pass."""
         if not self._waiting:
             return
-        left: deque[tuple[dict[str, Limit], asyncio.Future[bool]]] = deque()
+        waiting: deque[tuple[dict[str, Limit], asyncio.Future[bool]]] = deque()
         for wanted, future in self._waiting:
             if future.done():
                 continue
             if self._taken(wanted):
                 future.set_result(True)
             else:
-                left.append((wanted, future))
-        self._waiting = left
-        if left:
+                waiting.append((wanted, future))
+        self._waiting = waiting
+        if waiting:
             self._awake.set()
 
     def _taken(self, wanted: Mapping[str, Limit]) -> bool:
         """Whether all of it was free, and is taken now."""
         held = []
         for key, limit in wanted.items():
-            one = self._held.get(key)
-            if one is None or (limit.at_once and one.places < 1) or (limit.per_minute and one.calls < 1):
+            room = self._held.get(key)
+            if room is None or (limit.at_once and room.places < 1) or (limit.per_minute and room.calls < 1):
                 return False
-            held.append(one)
-        for one in held:
-            one.busy += 1
-            one.busiest = max(one.busiest, one.busy)
-            one.places = max(one.places - 1, 0)
-            one.calls -= 1 if one.limit.per_minute else 0
+            held.append(room)
+        for room in held:
+            room.busy += 1
+            room.busiest = max(room.busiest, room.busy)
+            room.places = max(room.places - 1, 0)
+            room.calls -= 1 if room.limit.per_minute else 0
         return True
 
 
@@ -234,6 +234,6 @@ def _settle(row: CallPlaces, parties: Parties, wish: Wish) -> Grant:
         free = per_minute if row.free is None else min(row.free + wish.unused + per_minute * seconds / 60.0, per_minute)
         calls = float(min(int(free), wish.waiting))
         row.free = free - calls
-    own = {"calls": wish.held + places, "waiting": wish.waiting - places}
-    row.held = parties.holding(row.held, own if wish.held or places or wish.waiting else None)
+    share = {"calls": wish.held + places, "waiting": wish.waiting - places}
+    row.held = parties.holding(row.held, share if wish.held or places or wish.waiting else None)
     return Grant(places, calls, bool(wanting))

@@ -44,9 +44,9 @@ def of_pool(pool: int, specs: Mapping[int, Spec]) -> dict[int, Ways]:
         spec = specs.get(agent)
         if spec is None or not spec.is_language_model:
             continue
-        own = {key: line for key, line in lines.items() if line.address or spec.address}
-        if own:
-            by_agent[agent] = Ways(pool, agent, {key: _spec(spec, line) for key, line in own.items()}, own)
+        usable = {key: line for key, line in lines.items() if line.address or spec.address}
+        if usable:
+            by_agent[agent] = Ways(pool, agent, {key: _spec(spec, line) for key, line in usable.items()}, usable)
     return by_agent
 
 
@@ -75,25 +75,27 @@ class Taking:
     _began: float = 0.0
     _failed: list[str] = field(default_factory=list)
 
-    async def take(self, prepared: Prepared, left: float | None) -> tuple[Spec, Prepared]:
+    async def take(self, prepared: Prepared, budget: float | None) -> tuple[Spec, Prepared]:
         """The backend for the next attempt, among those whose worst case is within what is left of the budget. Raises CallFailed."""
         if not self._left:
             self._left = set(self.ways.specs)
         each = {key: prepared.at_prices_of(self.ways.specs[key]) for key in self._left}
-        paid = {key for key, one in each.items() if left is None or one.worst <= left + 1e-12}
+        paid = {key for key, line in each.items() if budget is None or line.worst <= budget + 1e-12}
         if not paid:
-            least = min(one.worst for one in each.values())
+            least = min(line.worst for line in each.values())
             raise CallFailed("budget", f"the worst case of {least:g} does not fit what is left of the budget")
-        given = await self._given(paid)
-        assert given.backend is not None
-        key = given.backend.pk
-        self._line = self.ways.lines[key].assigned(given)
+        assignment = await self._given(paid)
+        assert assignment.backend is not None
+        key = assignment.backend.pk
+        self._line = self.ways.lines[key].assigned(assignment)
         self._left.discard(key)
         self._attempts += 1
         # The same attempt of a call that is made again after a process died is reported once.
         self._call = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key}/{self._attempts}")
         self._began = time.monotonic()
-        self.metadata = {"backend": {"id": key, "name": given.backend.name, "why": given.why, "call": str(self._call)}}
+        self.metadata = {
+            "backend": {"id": key, "name": assignment.backend.name, "why": assignment.why, "call": str(self._call)}
+        }
         if self._failed:
             self.metadata["failed_over"] = list(self._failed)
         return self.ways.specs[key], each[key]
@@ -101,22 +103,26 @@ class Taking:
     async def _given(self, paid: set[int]) -> Assignment:
         until = time.monotonic() + WAIT_SECONDS
         while True:
-            given = await self._assigned(paid)
-            if given.backend is not None:
-                return given
-            if given.why != choosing.AT_LIMITS or time.monotonic() > until:
-                raise CallFailed("budget" if given.why == choosing.SPENT else "busy", given.why)
+            assignment = await self._assigned(paid)
+            if assignment.backend is not None:
+                return assignment
+            if assignment.why != choosing.AT_LIMITS or time.monotonic() > until:
+                raise CallFailed("budget" if assignment.why == choosing.SPENT else "busy", assignment.why)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _assigned(self, paid: set[int]) -> Assignment:
         wanted = None if self.preference is None else Preference(**self.preference)
 
         def assign() -> Assignment:
-            given = choosing.assign(
+            assignments = choosing.assign(
                 self.ways.pool, self.text, [self.ways.agent], wanted, only=paid, previous=self.before
             )
             # A backend that this process has not heard of yet, or not any more.
-            return given[0] if given else Assignment(self.ways.agent, None, why="its backends have just changed")
+            return (
+                assignments[0]
+                if assignments
+                else Assignment(self.ways.agent, None, why="its backends have just changed")
+            )
 
         # Without background threads limits are settled within the call, which is for the thread that has the database.
         return assign() if settings.BACKGROUND_THREADS else await self.ledger.run(assign)

@@ -143,17 +143,17 @@ class Orchestra:
 
     def can_call(self, wanted: Collection[int] | None = None) -> None:
         """Nothing, where at least one agent (of the ids `wanted`) can be called. Raises NobodyToCall, which says what each lacks."""
-        asked = [agent for agent in self.pool.roster if wanted is None or agent.id in wanted]
+        eligible = [agent for agent in self.pool.roster if wanted is None or agent.id in wanted]
         wrong = [words for agent, words in self.not_ready if wanted is None or agent in wanted]
         if wrong:
             raise PoolNotReady(
                 f"The pool {self.pool.slug} is not ready. {' '.join(wrong)}",
                 f"Put it right and check again: Settings, Executors (/p/{self.pool.slug}/settings/executors/).",
             )
-        if any(agent.id in self.callable for agent in asked):
+        if any(agent.id in self.callable for agent in eligible):
             return
-        without = [agent.name for agent in asked if agent.state == "active" and agent.id not in self.specs]
-        away = [agent.name for agent in asked if agent.id in self.specs]
+        without = [agent.name for agent in eligible if agent.state == "active" and agent.id not in self.specs]
+        away = [agent.name for agent in eligible if agent.id in self.specs]
         reasons = [f"{words}: {named(names)}." for words, names in ((NO_EXECUTOR, without), (NOT_NOW, away)) if names]
         raise NobodyToCall(
             " ".join([f"No agent of the pool {self.pool.slug} can be called.", *reasons]),
@@ -182,14 +182,14 @@ _loading = threading.Lock()
 def orchestra(pool: LoadedPool, stamp: int | None = None) -> Orchestra:
     """The pool's orchestra as of the stamp that is served. Asks the database where the stamp has moved; raises django.db.Error."""
     stamp = serving.served().stamp if stamp is None else stamp
-    kept = _known.get(pool.slug)
-    if kept is not None and kept[0] == stamp and kept[1].pool is pool:
-        return kept[1]
+    cached = _known.get(pool.slug)
+    if cached is not None and cached[0] == stamp and cached[1].pool is pool:
+        return cached[1]
     with _loading:
-        kept = _known.get(pool.slug)
-        if kept is None or kept[0] != stamp or kept[1].pool is not pool:
-            kept = _known[pool.slug] = (stamp, _load(pool))
-    return kept[1]
+        cached = _known.get(pool.slug)
+        if cached is None or cached[0] != stamp or cached[1].pool is not pool:
+            cached = _known[pool.slug] = (stamp, _load(pool))
+    return cached[1]
 
 
 def forget() -> None:
@@ -202,7 +202,7 @@ def _load(pool: LoadedPool) -> Orchestra:
     wrong = readiness.problems(Pool.objects.get(pk=pool.pk))
     learning = EpisodeLearning.objects.filter(pool=pool.pk).first()
     return replace(
-        deciders, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong],
+        deciders, limits=spending.of_pool(pool.pk), not_ready=[(agent.agent.number, agent.sentence) for agent in wrong],
         explored=learning.exploration if learning else 0.0,
     )  # fmt: skip
 

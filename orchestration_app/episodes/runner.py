@@ -279,7 +279,7 @@ def launch(pool: int, wanted: Wanted, orchestra: Orchestra, *, wait: bool = True
             "No process runs episodes.",
             "Start one: python manage.py up episodes. With `wait` false the task is queued until there is one.",
         )
-    episode, new = episodes.begin(pool, wanted, decider, orchestra.callable, orchestra.answering, **who)
+    episode, new = episodes.begin(pool, wanted, decider, orchestra, **who)
     if new and wait and not settings.BACKGROUND_THREADS:
         episode.attempt = jobs.claim(Episode, episode.pk)
         run_here(episode, orchestra)

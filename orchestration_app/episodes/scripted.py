@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestration_app.engine.orchestrating.support import pool_named
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 
 WAYS = ("echo", "say", "recorded", "simulated")
 
 
-async def play(spec: Spec, asked: Ask) -> AttemptResult:
+async def play(spec: Spec, call: AgentCall) -> AttemptResult:
     """What the script says. Raises CallFailed."""
     script = spec.script
     seconds = _number(script, "seconds", 0.0)
@@ -31,37 +31,37 @@ async def play(spec: Spec, asked: Ask) -> AttemptResult:
     if why := script.get("fails"):
         raise CallFailed("failed", str(why))
     if script.get("do") == "simulated":
-        return _simulated(script, asked)
+        return _simulated(script, call)
     cost, tokens = _number(script, "cost", spec.most_cost), int(_number(script, "tokens", 0))
-    if script.get("asks") and not asked.exchanges:
+    if script.get("asks") and not call.exchanges:
         return AttemptResult(str(script["asks"]), 0.0, 0, asks=True)
-    return AttemptResult(_content(script, asked), cost, tokens)
+    return AttemptResult(_content(script, call), cost, tokens)
 
 
-def _simulated(script: Mapping[str, Any], asked: Ask) -> AttemptResult:
+def _simulated(script: Mapping[str, Any], call: AgentCall) -> AttemptResult:
     """What a simulated agent says after what was said in this episode: the same for the same task and calls, whenever it is asked."""
     try:
         pool = pool_named(str(script.get("pool", "")))
         ids = {agent.name: agent.id for agent in pool.agents}
-        call = pool.respond(
-            asked.task, [ids[one.agent] for one in asked.history if one.agent in ids], int(script["agent"])
+        response = pool.respond(
+            call.task, [ids[earlier.agent] for earlier in call.history if earlier.agent in ids], int(script["agent"])
         )
     except (ValueError, TypeError, KeyError) as error:
         raise CallFailed("malformed", f"a simulated agent needs pool and agent: {error}") from None
-    if call.failed:
+    if response.failed:
         raise CallFailed("failed", "the simulated agent failed, as it does now and then")
-    return AttemptResult(call.output, call.cost, call.tokens, {"answer": call.answer})
+    return AttemptResult(response.output, response.cost, response.tokens, {"answer": response.answer})
 
 
-def _content(script: Mapping[str, Any], asked: Ask) -> str:
+def _content(script: Mapping[str, Any], call: AgentCall) -> str:
     do = script.get("do", "echo")
     if do == "echo":
-        return asked.latest
+        return call.latest
     if do == "say":
         return str(script.get("text", ""))
     if do == "recorded":
         outputs = script.get("outputs") or {}
-        return str(outputs.get(asked.task, script.get("otherwise", "")))
+        return str(outputs.get(call.task, script.get("otherwise", "")))
     raise CallFailed("malformed", f"a script does {', '.join(WAYS)}, not {str(do)[:40]!r}")
 
 

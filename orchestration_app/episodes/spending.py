@@ -37,8 +37,8 @@ class Limited:
                     reserved.append(key)
                 else:
                     _put_back(reserved, step.worst)
+                    step.why = f"The call may cost {step.worst:g}, and less is left of the month's limit of {limit:g} for {who}."
                     step.status, step.failure, step.worst = Step.Status.FAILED, "budget", 0.0
-                    step.why = f"The month's limit of {limit:g} for {who} is used up."
                     break
 
     def settle(self, unused: float) -> None:
@@ -70,8 +70,8 @@ def of_pool(pool: int) -> dict[int | None, tuple[int, float, str]]:
 
 def limited(limits: dict[int | None, tuple[int, float, str]], api_key: int | None) -> Limited | None:
     """Those that an episode of that key keeps to; None for none."""
-    own = [limits[key] for key in dict.fromkeys((None, api_key)) if key in limits]
-    return Limited(tuple(own)) if own else None
+    applicable = [limits[key] for key in dict.fromkeys((None, api_key)) if key in limits]
+    return Limited(tuple(applicable)) if applicable else None
 
 
 def save(pool: Pool, api_key: ApiKey | None, limit: float | None, *, actor: audit.Who = None) -> None:
@@ -80,8 +80,8 @@ def save(pool: Pool, api_key: ApiKey | None, limit: float | None, *, actor: audi
         if limit is None:
             SpendLimit.objects.filter(pool=pool, api_key=api_key).delete()
         else:
-            kept, _new = SpendLimit.objects.update_or_create(pool=pool, api_key=api_key, defaults={"most": limit})
-            _reconciled(kept)
+            row, _new = SpendLimit.objects.update_or_create(pool=pool, api_key=api_key, defaults={"most": limit})
+            _reconciled(row)
         detail = {"most": limit, "key": api_key.name if api_key else None}
         audit.record("spend_limit.saved", actor=actor, target=str(pool), pool=pool, detail=detail)
         Stamp.bump()

@@ -106,9 +106,11 @@ def read(episode: Episode, agents: Mapping[int, Agent]) -> list[Lane]:
         likely = sorted(chosen.items(), key=lambda choice: -choice[1])[:OTHERS]
         others = [(agents.get(number) if number is not None else None, p, number == row.agent) for number, p in likely]
         agent = agents.get(row.agent) if row.agent is not None else None
-        card = Card(
-            row, agent, chosen.get(row.agent), others, whys.get((row.turn, row.path, row.place), []), beside[row.turn, row.path]
-        )  # fmt: skip
+        together, probability = beside[row.turn, row.path], chosen.get(row.agent)
+        if episode.model_id is None and together > 1:  # a set is chosen as a whole: no agent of it has a probability
+            probability, others = None, []
+        why = whys.get((row.turn, row.path, row.place), [])
+        card = Card(row, agent, probability, others, why, together)
         lanes.setdefault(row.path, []).append(card)
     return [Lane(path + 1, lanes[path]) for path in sorted(lanes)]
 
@@ -127,10 +129,10 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
         return {}
     reasons: dict[tuple[int, int, int], list[tuple[str | Promise, float]]] = {}
     for path in {row.path for row in rows}:
-        own = [row for row in rows if row.path == path and row.aim == "answer"]
+        answers = [row for row in rows if row.path == path and row.aim == "answer"]
         state = policy.begin(episode.messages, max_steps=episode.max_steps, budget=episode.budget)
-        for turn in dict.fromkeys(row.turn for row in own):
-            now = [row for row in own if row.turn == turn]
+        for turn in dict.fromkeys(row.turn for row in answers):
+            now = [row for row in answers if row.turn == turn]
             for row in now:
                 if row.agent is None or row.agent in policy.ids:
                     why = policy.why(state, row.agent, REASONS)

@@ -104,9 +104,9 @@ def _tools(orchestra: Orchestra) -> list[Tool]:
     used_names: set[str] = set()
     for number in sorted(callable_):
         spec = orchestra.specs[number]
-        own = [tool for tool in spec.tools if isinstance(tool, Mapping)] if spec.kind == Executor.Kind.MCP else []
+        offered = [tool for tool in spec.tools if isinstance(tool, Mapping)] if spec.kind == Executor.Kind.MCP else []
         only = spec.options.get("tool")
-        listed = [(str(tool["name"]), tool) for tool in own if not only or tool.get("name") == only]
+        listed = [(str(tool["name"]), tool) for tool in offered if not only or tool.get("name") == only]
         for name, tool in listed or [("", {})]:
             shown = name or str(getattr(keys[number], "key", "") or f"agent_{number}")
             shown = shown if shown not in used_names else f"{shown}_{number}"
@@ -138,14 +138,14 @@ def _did(pool: int) -> dict[tuple[int, str], list[str]]:
 def keep(orchestra: Orchestra, tool: Tool, task: str, row: Step, api_key: int | None) -> Episode:
     """Store a call as an episode of one step, so that it is seen, judged and learnt from."""
     failed = row.status == Step.Status.FAILED
-    made = Episode(
+    episode = Episode(
         pool_id=orchestra.pool.pk, policy=POLICY, api_key_id=api_key, task=task, messages=[{"role": "user", "content": task}],
         plan={"agents": [tool.agent], "tool": tool.name}, max_steps=1, steps=1, cost=row.cost, tokens=row.tokens, latency=row.latency,
         status=Episode.Status.FAILED if failed else Episode.Status.DONE, answer=row.output, stop_reason="stop",
         error=f"{row.failure}: {row.why}" if failed else "", finished_at=timezone.now(),
     )  # fmt: skip
-    made.save(force_insert=True)
-    row.episode = made
+    episode.save(force_insert=True)
+    row.episode = episode
     row.metadata = {**row.metadata, "tool": tool.own}
     row.save(force_insert=True)
-    return made
+    return episode

@@ -45,11 +45,11 @@ class Wire:
         """Post JSON, or send `body` by `method`; the whole answer, whatever its status. Raises CallFailed."""
         content = written(value) if body is None else body
         fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
-        seen = None
+        exchange = None
         if self.seen is not None:
             sent = masked(content.decode("utf-8", "replace"), secret)
-            seen = Seen(masked(url, secret), _shown(fields, secret), sent, method=method)
-            self.seen.append(seen)
+            exchange = Seen(masked(url, secret), _shown(fields, secret), sent, method=method)
+            self.seen.append(exchange)
         try:
             answer = await self.client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes, method=method)
         except CallFault as fault:
@@ -57,12 +57,12 @@ class Wire:
         except guard.Refused as refused:
             failed = CallFailed("not_allowed", str(refused))
         else:
-            if seen is not None:
-                seen.status, seen.headers = answer.status, _shown(answer.headers, secret)
-                seen.body = masked(answer.body[:SHOWN].decode("utf-8", "replace"), secret)
+            if exchange is not None:
+                exchange.status, exchange.headers = answer.status, _shown(answer.headers, secret)
+                exchange.body = masked(answer.body[:SHOWN].decode("utf-8", "replace"), secret)
             return answer
-        if seen is not None:
-            seen.problem = str(failed)
+        if exchange is not None:
+            exchange.problem = str(failed)
         raise failed
 
 

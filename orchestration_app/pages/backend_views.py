@@ -19,7 +19,7 @@ from agents_app.templatetags.routerweb import figure, percent
 from agents_app.views.settings import draw
 from orchestration_app import catalog, providers
 from orchestration_app.backends import figures, measured, savings
-from orchestration_app.models import Backend, BackendSettings
+from orchestration_app.models import LANGUAGE_MODELS, Backend, BackendSettings, Executor
 from orchestration_app.pages import pictures
 from orchestration_app.providers import BackendError
 
@@ -35,7 +35,8 @@ class SettingsForm(forms.ModelForm):
 
 
 class ModelForm(forms.Form):
-    """A model at a provider, for as many agents as are ticked. All else comes from the catalog and from traffic."""
+    """A model at a provider, for as many agents as are ticked. All else comes from the catalog and from traffic. Agents that are
+    called at a server of their own are not ticked: no call of theirs runs on a model."""
 
     provider = forms.CharField(
         label=gettext_lazy("Provider"),
@@ -60,7 +61,8 @@ class ModelForm(forms.Form):
         super().__init__(*args, **options)
         agents = pool.agents.active()
         choice: Any = self.fields["agents"]
-        choice.queryset, choice.initial = agents, agents
+        others = Executor.objects.filter(agent__pool=pool).exclude(kind__in=LANGUAGE_MODELS)
+        choice.queryset, choice.initial = agents, agents.exclude(pk__in=others.values("agent"))
 
 
 class BackendForm(forms.ModelForm):
@@ -72,12 +74,7 @@ class BackendForm(forms.ModelForm):
         required=False,
         help_text=gettext_lazy("Of its OpenAI-compatible API."),
     )
-    secret = forms.CharField(
-        label=gettext_lazy("Key"),
-        required=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy("Kept sealed and never shown. Blank keeps the provider's."),
-    )
+    secret = ModelForm.base_fields["secret"]
     health_url = forms.URLField(
         label=gettext_lazy("Health check"), max_length=500, required=False, assume_scheme="https"
     )
@@ -132,20 +129,23 @@ def saved(request: HttpRequest, pool: Pool, form: forms.ModelForm[BackendSetting
 def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Every backend with its price, figures and load, and how the pool chooses. Weights in the address are only tried."""
     pool = get_pool(request, slug)
-    kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-    form = SettingsForm(request.POST or None, instance=kept)
+    settings_row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+    form = SettingsForm(request.POST or None, instance=settings_row)
     if request.method == "POST" and saved(request, pool, form):
         messages.success(request, _("From now on backends are chosen like this."))
         return redirect("settings_backends", slug)
-    tried = {name: _weight(request.GET.get(name), getattr(kept, name)) for name in WEIGHTS}
+    tried = {name: _weight(request.GET.get(name), getattr(settings_row, name)) for name in WEIGHTS}
     rows = figures.rows(pool)
     context = {
         "pool": pool, "form": form, "rows": rows, "tried": tried, "categories": figures.categories(rows),
-        "choices": figures.choices(rows, tried), "spent": figures.spent_today(pool) if kept.budget else None, "kept": kept,
+        "choices": figures.choices(rows, tried), "spent": figures.spent_today(pool) if settings_row.budget else None,
+        "kept": settings_row,
         "triangles": pictures.triangles(rows, tried, pool.currency), "traded": pictures.traded(rows),
-        "points": [(point, _saving(point)) for point in kept.study.get("points", ())],
-        "judged": kept.study.get("calls", 0), "needed": savings.LEAST,
-        "days": pictures.spent_by_day(measured.log(pool.pk), kept.budget) if rows else [],
+        "points": [(point, _saving(point)) for point in settings_row.study.get("points", ())],
+        # As of the last study, where there is one; as of now, where it waits for more calls.
+        "judged": settings_row.study.get("calls", 0) if settings_row.study.get("points") else sum(row.measured.judged for row in rows),
+        "needed": savings.LEAST,
+        "days": pictures.spent_by_day(measured.log(pool.pk), settings_row.budget) if rows else [],
     }  # fmt: skip
     return draw(
         request, "orchestration_app/backends.html", "settings_backends", context, title=_("Backends"), pool=pool
@@ -162,7 +162,7 @@ def backend_new(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
         try:
-            made = providers.apply(
+            backends = providers.apply(
                 pool, list(values["agents"]), values["provider"], values["model"], secret=values["secret"] or None,
                 actor=person(request),
             )  # fmt: skip
@@ -171,12 +171,12 @@ def backend_new(request: HttpRequest, slug: str) -> HttpResponse:
             form.add_error(field if field in form.fields else None, str(error))
         else:
             words = ngettext(
-                "%(model)s may run %(count)d more agent.", "%(model)s may run %(count)d more agents.", len(made)
+                "%(model)s may run %(count)d more agent.", "%(model)s may run %(count)d more agents.", len(backends)
             )
-            messages.success(request, words % {"model": values["model"], "count": len(made)})
-            if made and made[0].priced_on is None:
+            messages.success(request, words % {"model": values["model"], "count": len(backends)})
+            if backends and backends[0].priced_on is None:
                 words = _("No price of %(model)s is known, so its calls would count as free. Enter it here.")
-                messages.warning(request, words % {"model": made[0]})
+                messages.warning(request, words % {"model": backends[0]})
                 return redirect("settings_backend_terms", slug)
             return redirect("settings_backends", slug)
     listed = catalog.shipped()

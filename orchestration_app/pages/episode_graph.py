@@ -66,9 +66,9 @@ def draw(graph: Graph, agents: Mapping[int, Agent]) -> Picture | None:
     edges = sorted(graph.edges.items(), key=lambda edge: -edge[1])[:MOST_EDGES]
     highest = max(count for _ends, count in edges)
     drawn = [
-        _edge(nodes[one], nodes[other], count, highest)
-        for (one, other), count in reversed(edges)
-        if one in nodes and other in nodes
+        _edge(nodes[source], nodes[target], count, highest)
+        for (source, target), count in reversed(edges)
+        if source in nodes and target in nodes
     ]
     return Picture(height, list(nodes.values()), drawn)
 
@@ -100,23 +100,23 @@ def _pieces(column: list[int], size: int = 5) -> list[list[int]]:
     return [column[at : at + size] for at in range(0, len(column), size)]
 
 
-def _edge(one: Node, other: Node, count: int, highest: int) -> Edge:
+def _edge(source: Node, target: Node, count: int, highest: int) -> Edge:
     width = 1 + (THICKEST - 1) * count / highest
-    title = f"{one.label} → {other.label}: {count:,}"
-    if one is other:
-        x, top = one.x, one.y - one.r + 3
+    title = f"{source.label} → {target.label}: {count:,}"
+    if source is target:
+        x, top = source.x, source.y - source.r + 3
         path = (
             f"M {x - 8:.1f} {top:.1f} C {x - 34:.1f} {top - 47:.1f} {x + 34:.1f} {top - 47:.1f} {x + 8:.1f} {top:.1f}"
         )
         return Edge(path, _head(x + 8, top, x + 20, top - 25, width), width, count / highest, title)
-    dx, dy = other.x - one.x, other.y - one.y
+    dx, dy = target.x - source.x, target.y - source.y
     length = math.hypot(dx, dy) or 1.0
     bow = 0.18 * length if dx >= 0 else 0.28 * length
-    cx, cy = (one.x + other.x) / 2 + bow * dy / length, (one.y + other.y) / 2 - bow * dx / length
-    sx, sy = _rim(one, cx, cy, 1)
-    ex, ey = _rim(other, cx, cy, 7 + width)
+    cx, cy = (source.x + target.x) / 2 + bow * dy / length, (source.y + target.y) / 2 - bow * dx / length
+    sx, sy = _rim(source, cx, cy, 1)
+    ex, ey = _rim(target, cx, cy, 7 + width)
     path = f"M {sx:.1f} {sy:.1f} Q {cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}"
-    tip = _rim(other, cx, cy, 2)
+    tip = _rim(target, cx, cy, 2)
     return Edge(path, _head(*tip, cx, cy, width), width, count / highest, title)
 
 
@@ -144,7 +144,10 @@ def table(graph: Graph, agents: Mapping[int, Agent]) -> list[tuple[str, str, int
             return _("Start") if end == START else _("Stop")
         return agents[end].name if end in agents else str(end)
 
-    return [(name(one), name(other), count) for (one, other), count in sorted(graph.edges.items(), key=lambda e: -e[1])]
+    return [
+        (name(source), name(target), count)
+        for (source, target), count in sorted(graph.edges.items(), key=lambda e: -e[1])
+    ]
 
 
 def uses_chart(days: Mapping[Any, Mapping[int, int]], agents: Mapping[int, Agent]) -> dict[str, Any]:

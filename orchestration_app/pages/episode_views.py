@@ -97,7 +97,9 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "edges": drawing.table(graph, agents),
         "cycles": [
-            (agents[one], agents[other], count) for one, other, count in graph.cycles if {one, other} <= agents.keys()
+            (agents[source], agents[target], count)
+            for source, target, count in graph.cycles
+            if {source, target} <= agents.keys()
         ],
         "hubs": [(agents[number], count) for number, count in graph.hubs if number in agents],
         "by_policy": figures.by_policy(rows),
@@ -130,8 +132,8 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "lanes": timeline.read(episode, agents),
         "waits": [(row, agents.get(row.agent or 0), Aside.of(row.metadata)) for row in asides.waiting(episode)],
         "missing": [
-            one | {"words": FAILURES.get(one["reason"]) or REASONS.get(one["reason"], one["reason"])}
-            for one in episode.missing
+            part | {"words": FAILURES.get(part["reason"]) or REASONS.get(part["reason"], part["reason"])}
+            for part in episode.missing
         ],
         "marks": list(episode.marks.all()) if episode.ended else [],
         "worth": episode.trajectory.filter(path=0, turn=0).values_list("reward", flat=True).first(),

@@ -131,7 +131,7 @@ class ExecutorForm(forms.ModelForm):
             "others the language model of this site fills them in."
         ),
     )
-    method = forms.ChoiceField(label=_("Method"), choices=[(one, one) for one in CHOICES["method"]], required=False)
+    method = forms.ChoiceField(label=_("Method"), choices=[(name, name) for name in CHOICES["method"]], required=False)
     headers = JsonText(
         label=_("Headers"), required=False, help_text=_("A JSON object. {{ secret }} stands for the key in its values.")
     )
@@ -196,18 +196,18 @@ class ExecutorForm(forms.ModelForm):
         if kind == Kind.WEBHOOK:
             self.fields["secret"].label = _("Signing secret")
         if "secret" in self.fields:
-            kept = bool(self.instance.secret)
+            has_secret = bool(self.instance.secret)
             self.fields["secret"].help_text = (
                 _("One is stored. Enter another to replace it.")
-                if kept
+                if has_secret
                 else _("Kept encrypted, and never shown again.")
             )
-            if kind == Kind.WEBHOOK and not kept:
+            if kind == Kind.WEBHOOK and not has_secret:
                 words = _(
                     "Every call is signed by it. Choose at least %(least)d characters and give them to the agent's server."
                 )
                 self.fields["secret"].help_text = words % {"least": LEAST_SECRET}
-            if not kept or kind == Kind.WEBHOOK:
+            if not has_secret or kind == Kind.WEBHOOK:
                 del self.fields["forget"]
         if "script" in self.fields:
             words = _("A JSON object: do is one of %(ways)s; text, outputs, cost, tokens, seconds, fails.")
@@ -251,8 +251,8 @@ class ExecutorForm(forms.ModelForm):
         values = {name: value for name, value in self.cleaned_data.items() if name not in ("secret", "forget")}
         values["approval"] = values["approval"] or Executor.Approval.NEVER
         values["approval_above"] = values["approval_above"] or 0.0
-        own = {name: values.pop(name) for name in OPTIONS.get(self.kind, {})}
-        values["options"] = {name: value for name, value in own.items() if value}
+        options = {name: values.pop(name) for name in OPTIONS.get(self.kind, {})}
+        values["options"] = {name: value for name, value in options.items() if value}
         return values | {
             name: values[name] or empty for name, empty in (("tools", []), ("script", {})) if name in values
         }

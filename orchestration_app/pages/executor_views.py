@@ -1,5 +1,6 @@
 """Pages: how each agent is called, and trying it."""
 
+import json
 import uuid
 from typing import Any
 
@@ -79,8 +80,8 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
 def episode_learning(request: HttpRequest, slug: str) -> HttpResponse:
     """What the pool's episodes may try out, and how much of them the language model judges."""
     pool = get_pool(request, slug)
-    kept = EpisodeLearning.objects.filter(pool=pool).first() or EpisodeLearning(pool=pool)
-    form = LearningForm(request.POST, instance=kept)
+    learning = EpisodeLearning.objects.filter(pool=pool).first() or EpisodeLearning(pool=pool)
+    form = LearningForm(request.POST, instance=learning)
     if form.is_valid():
         answers.save_learning(form.save(commit=False), actor=person(request))
         messages.success(request, _("Saved."))
@@ -153,14 +154,14 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: str | None, source: Any) -> None:
     """Raises ExecutorError."""
     command = values["options"].get("command")
-    kept = Executor.objects.filter(agent=agent).first()
-    changed = command and (kept is None or kept.options.get("command") != command)
+    executor = Executor.objects.filter(agent=agent).first()
+    changed = command and (executor is None or executor.options.get("command") != command)
     if changed and Role.ADMIN not in roles_of(request.user):
         raise executors.ExecutorError(_("Only an admin may have a program started on this machine."), "command")
     try:
         if secret is None and source is not None and source.secret:
             secret = sealing.opened(source.secret)
-        opened = sealing.opened(kept.secret) if secret is None and kept is not None else secret or ""
+        opened = sealing.opened(executor.secret) if secret is None and executor is not None else secret or ""
     except sealing.CannotOpen as error:
         raise executors.ExecutorError(str(error), "secret") from None
     executors.save(agent, prefilled.with_tools(values, opened), secret=secret, actor=person(request))
@@ -171,11 +172,11 @@ def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: st
 def executors_set_up(request: HttpRequest, slug: str) -> HttpResponse:
     """Give every agent without an executor one, where its card or server says how it is called."""
     pool = get_pool(request, slug)
-    made, problems = prefilled.set_up(pool, actor=person(request))
+    agents, problems = prefilled.set_up(pool, actor=person(request))
     for problem in problems:
         messages.error(request, problem)
-    if made:
-        names = ", ".join(agent.name for agent in made)
+    if agents:
+        names = ", ".join(agent.name for agent in agents)
         messages.success(request, _("Called from now on: %(names)s.") % {"names": names})
     return redirect("settings_executors", slug)
 
@@ -191,6 +192,8 @@ def executor_try(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if task:
         trial = checking.try_once(executor, task, f"try-{uuid.uuid4().hex}")
         more |= {"trial": trial, "failure": FAILURES.get(trial.outcome.kind, "") if trial.failed else ""}  # type: ignore[union-attr]
+        if metadata := getattr(trial.outcome, "metadata", None):
+            more["metadata"] = json.dumps(metadata, ensure_ascii=False, indent=2, default=str)
     else:
         more["task_error"] = _("Write a task first.")
     return _draw_one(request, agent, ExecutorForm(executor.kind, instance=executor), executor.kind, executor, **more)

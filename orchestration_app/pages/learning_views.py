@@ -41,13 +41,13 @@ class LearningForm(forms.ModelForm):
 def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
     """The learner of a pool. With `judge` in the address candidates are judged from the log, which takes some seconds."""
     pool = get_pool(request, slug)
-    kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-    form = LearningForm(request.POST or None, instance=kept)
+    settings_row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+    form = LearningForm(request.POST or None, instance=settings_row)
     if request.method == "POST":
         if saved(request, pool, form):
             messages.success(request, _("From now on the pool learns like this."))
             return redirect("settings_backend_learning", slug)
-        kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+        settings_row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     log = measured.log(pool.pk)
     rows = figures.rows(pool)
     of_agent: dict[int, list[figures.AgentBackend]] = {}
@@ -57,12 +57,12 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
     agents, chains = pairs.of_pool(pool)
     ran, of_backends = pairs.backends_of(pool)
     context = {
-        "form": form, "kept": kept, "judging": "judge" in request.GET, "log": len(log), "has_backends": bool(rows),
+        "form": form, "kept": settings_row, "judging": "judge" in request.GET, "log": len(log), "has_backends": bool(rows),
         "compared": learning.compared(
-            log, Preference.of(kept.quality, kept.cost, kept.latency),
-            {agent: scales([row.expected for row in some]) for agent, some in of_agent.items()}, kept.learning_since,
+            log, Preference.of(settings_row.quality, settings_row.cost, settings_row.latency),
+            {agent: scales([row.expected for row in some]) for agent, some in of_agent.items()}, settings_row.learning_since,
         ),
-        "price": learning.price(kept.budget, log) if kept.budget and kept.learner else None,
+        "price": learning.price(settings_row.budget, log) if settings_row.budget and settings_row.learner else None,
         "heat": pictures.q_heat(table, rows) if table else [], "epsilon": table.table.epsilon if table else None,
         "agents": agents, "pairs": pictures.pair_heat(agents, chains), "ran": pictures.pair_heat(ran, of_backends),
         "judged": judging.judged(pool) if "judge" in request.GET else [], "known": len(judging.judgeable_calls(pool)),

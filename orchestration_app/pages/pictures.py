@@ -172,10 +172,15 @@ def q_heat(table: Table, rows: Sequence[AgentBackend]) -> list[Heat]:
             (
                 None if hot is None else of[hot],
                 [
-                    (value, visits, 100 * abs(value) / largest, key == best_key and any(seen for _k, _v, seen in cells))
+                    (
+                        value,
+                        visits,
+                        100 * abs(value) / largest,
+                        key == best_key and any(visits for _k, _v, visits in cells),
+                    )
                     for key, value, visits in cells
                 ],
-                of[best_key] if any(seen for _key, _value, seen in cells) else None,
+                of[best_key] if any(visits for _key, _value, visits in cells) else None,
             )
             for hot, cells, best_key in states
         ]

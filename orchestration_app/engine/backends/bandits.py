@@ -60,8 +60,8 @@ class _Sums:
         self.total[context, arm] += reward
 
     def best(self, context: int) -> int:
-        seen = self.count[context]
-        return int(np.argmax(np.where(seen > 0, self.total[context] / np.maximum(seen, 1), -np.inf)))
+        count = self.count[context]
+        return int(np.argmax(np.where(count > 0, self.total[context] / np.maximum(count, 1), -np.inf)))
 
     def _first_of(self, worth: Floats) -> int:
         """One of the largest, drawn."""
@@ -73,9 +73,9 @@ class UCB1(_Sums):
 
     def hopes(self, context: int) -> Floats:
         """How good each arm may well be, float64[1, arms]."""
-        seen = self.count[context]
-        bonus = self.noise * np.sqrt(2 * np.log(max(seen.sum(), 1)) / np.maximum(seen, 1))
-        hoped: Floats = np.where(seen > 0, self.total[context] / np.maximum(seen, 1) + bonus, 1e6)[None]
+        count = self.count[context]
+        bonus = self.noise * np.sqrt(2 * np.log(max(count.sum(), 1)) / np.maximum(count, 1))
+        hoped: Floats = np.where(count > 0, self.total[context] / np.maximum(count, 1) + bonus, 1e6)[None]
         return hoped
 
     def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:

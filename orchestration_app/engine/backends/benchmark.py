@@ -54,7 +54,10 @@ def _read(path: Path, backends: tuple[str, ...] | None) -> Outcomes:
                 texts.append(str(row["text"]))
                 categories.append(str(row.get("category") or ""))
                 outcomes.append(
-                    {str(one["backend"]): (float(one["success"]), float(one["cost"])) for one in row["outcomes"]}
+                    {
+                        str(outcome["backend"]): (float(outcome["success"]), float(outcome["cost"]))
+                        for outcome in row["outcomes"]
+                    }
                 )
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise BenchmarkError(f"{path}, line {number}: {type(error).__name__}: {error}") from None
@@ -91,7 +94,7 @@ def benchmark(folder: str | Path, tell: Callable[[str], None] = lambda _line: No
         for b, name in enumerate(test.backends)
     ]
     return {
-        "routers": {name: one.as_json() for name, one in routers.items()},
+        "routers": {name: result.as_json() for name, result in routers.items()},
         "queries": {"train": len(train), "val": len(validation), "test": len(test)},
         "backends": each,
         "points": {name: measures.hull(some) for name, some in measured.items()},
@@ -231,10 +234,10 @@ def table(figures: dict[str, Any]) -> list[str]:
         return "–" if value is None else f"{value:.2f}"
 
     lines = [f"{'router':<24} {'AIQ':>7} {'best':>7} {'cost at 95%':>12} {'at 100%':>8}"]
-    for name, one in sorted(figures["routers"].items(), key=lambda item: -item[1]["aiq"]):
+    for name, result in sorted(figures["routers"].items(), key=lambda item: -item[1]["aiq"]):
         lines.append(
-            f"{name:<24} {one['aiq']:7.4f} {one['best_quality']:7.4f} "
-            f"{shown(one['cost_at_95']):>12} {shown(one['cost_at_100']):>8}"
+            f"{name:<24} {result['aiq']:7.4f} {result['best_quality']:7.4f} "
+            f"{shown(result['cost_at_95']):>12} {shown(result['cost_at_100']):>8}"
         )
     return lines
 

@@ -119,7 +119,7 @@ class BackendChooser:
         if parts.config.get("kind") != KIND:
             raise ArtifactError(f"the artifact is a {parts.config.get('kind', 'set router')}, not a {KIND}")
         try:
-            agents = tuple(Agent(int(one["id"]), str(one["name"])) for one in parts.config["agents"])
+            agents = tuple(Agent(int(agent["id"]), str(agent["name"])) for agent in parts.config["agents"])
             stored = parts.config.get("means")
             means = (
                 None
@@ -273,8 +273,8 @@ def labels_of(
         if hard:
             complexity[row] = float(np.mean(hard))
         else:
-            seen = min(max(mean - float(np.mean(beyond)), 0.0), 1.0)
-            complexity[row] = llm_labels[text].complexity if text in llm_labels else seen
+            difficulty = min(max(mean - float(np.mean(beyond)), 0.0), 1.0)
+            complexity[row] = llm_labels[text].complexity if text in llm_labels else difficulty
         wanted = [call.tool for call in some if call.tool is not None]
         if wanted or text in llm_labels:
             tool[row] = float(any(wanted) if wanted else llm_labels[text].tool)
@@ -306,8 +306,8 @@ def scorecard(
     mean = np.array([estimate.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
     linear = replace(estimate, terms=("kernel",)).estimate(texts, names)[0][rows, served] if estimate.terms else mean
     near = estimate.nearest(texts, names, neighbours)[rows, served]
-    own = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
-    constant = np.array([estimate.categories[name].mean[own[name]].mean() for name in names])
+    places_by_agent = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
+    constant = np.array([estimate.categories[name].mean[places_by_agent[name]].mean() for name in names])
     predictions = {"ours": ours, "constant": constant, "by_backend": mean, "linear": linear, "neighbours": near}
     fit = {who: 1 - (p - truth) ** 2 for who, p in predictions.items()}
 

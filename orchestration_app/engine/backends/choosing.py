@@ -74,11 +74,11 @@ class Chosen(NamedTuple):
 
 def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chosen]:
     """All of them, best first: who is asked where the first one fails. Equals by success, cost and rank."""
-    left, order = list(candidates), []
-    dearest, slowest = scales(left) if left else (1.0, 1.0)
-    while left:
-        order.append(choose(left, preference, dearest, slowest))
-        left.remove(order[-1].candidate)
+    unranked, order = list(candidates), []
+    dearest, slowest = scales(unranked) if unranked else (1.0, 1.0)
+    while unranked:
+        order.append(choose(unranked, preference, dearest, slowest))
+        unranked.remove(order[-1].candidate)
     return order
 
 
@@ -126,8 +126,12 @@ def foremost(
     quality, cost, late = preference.quality, preference.cost / dearest, preference.latency / slowest
     latencies = [candidate.latency for candidate in candidates]
     keys = [
-        (quality * one.success - cost * one.cost - late * latency - one.less, one.success, -one.cost)
-        for one, latency in zip(candidates, latencies, strict=True)
+        (
+            quality * candidate.success - cost * candidate.cost - late * latency - candidate.less,
+            candidate.success,
+            -candidate.cost,
+        )
+        for candidate, latency in zip(candidates, latencies, strict=True)
     ]
     best = max(keys)
     return [place for place, key in enumerate(keys) if key == best], latencies

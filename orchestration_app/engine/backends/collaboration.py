@@ -65,8 +65,8 @@ class Collaboration:
     def observation(self) -> NDArray[np.float32]:
         """Seven figures an agent, the tasks, the matrix; float32[7N + 50 + N²]."""
         mine = (np.arange(self.agents) == self.turn).astype(float)
-        seen = np.stack([self.signalled, np.minimum(self.load, 1), mine], axis=1)
-        each = np.concatenate([self.skill, seen], axis=1)
+        features = np.stack([self.signalled, np.minimum(self.load, 1), mine], axis=1)
+        each = np.concatenate([self.skill, features], axis=1)
         whole = np.concatenate([each.ravel(), self.tasks.ravel(), np.clip(self.matrix, 0, 1).ravel()])
         return whole.astype(np.float32)
 
@@ -124,16 +124,16 @@ class Tabular:
     def state(self) -> tuple[int, int, int]:
         """Where the environment stands, coarsely."""
         env, agent = self.env, self.env.turn
-        own = np.argmax(env.skill[agent]) / TYPES
+        best_type = np.argmax(env.skill[agent]) / TYPES
         partner = (env.signalled.sum() - env.signalled[agent]) > 0
-        return agent, int((env.tasks[:, 0] == own).any()), int(partner)
+        return agent, int((env.tasks[:, 0] == best_type).any()), int(partner)
 
     def action(self, choice: int) -> int:
         """One of the twelve: the easiest task of the agent's kind, or the easiest of all."""
         if choice:
             return SIGNAL if choice == 1 else REST
-        own = np.argmax(self.env.skill[self.env.turn]) / TYPES
-        hard = self.env.tasks[:, 1] + (self.env.tasks[:, 0] != own)
+        best_type = np.argmax(self.env.skill[self.env.turn]) / TYPES
+        hard = self.env.tasks[:, 1] + (self.env.tasks[:, 0] != best_type)
         return int(np.argmin(hard))
 
     def learn(self, steps: int) -> None:

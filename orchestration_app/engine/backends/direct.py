@@ -123,9 +123,9 @@ class DirectEstimate:
 
         A category that is None or unknown is taken to be that of the query most like it.
         """
-        own = [self.gist(text) for text in texts]
-        likeness = self.grams.likeness(Grams.of(own, self.idf)[0])  # [N, training]
-        both = likeness if self.vectors is None else (likeness + _embedded(own) @ self.vectors.T) / 2
+        gists = [self.gist(text) for text in texts]
+        likeness = self.grams.likeness(Grams.of(gists, self.idf)[0])  # [N, training]
+        both = likeness if self.vectors is None else (likeness + _embedded(gists) @ self.vectors.T) / 2
         success = np.zeros((len(texts), len(self.backends)))
         dollars = np.zeros_like(success)
         for row, name in enumerate(categories):
@@ -138,9 +138,9 @@ class DirectEstimate:
 
     def nearest(self, texts: Sequence[str], categories: Sequence[str], k: int) -> Floats:
         """The baseline: what the k most alike training queries of the category add to its mean, drawn to it by ten; float64[N, B]."""
-        own = [self.gist(text) for text in texts]
-        likeness = self.grams.likeness(Grams.of(own, self.idf)[0])
-        both = likeness if self.vectors is None else (likeness + _embedded(own) @ self.vectors.T) / 2
+        gists = [self.gist(text) for text in texts]
+        likeness = self.grams.likeness(Grams.of(gists, self.idf)[0])
+        both = likeness if self.vectors is None else (likeness + _embedded(gists) @ self.vectors.T) / 2
         shares = np.zeros((len(texts), len(self.backends)))
         for row, name in enumerate(categories):
             part = self.categories.get(name) or self._nearest(both[row])
@@ -195,8 +195,8 @@ class DirectEstimate:
         parts = {}
         for place, (category, middle) in enumerate(zip(config["categories"], config["middle"], strict=True)):
             start, width = (float(value) for value in alike[place])
-            own = {name: tensors[f"{place}.{name}"] for name in names}
-            parts[category] = Category(middle=middle, alike=(start, width), **own)
+            arrays = {name: tensors[f"{place}.{name}"] for name in names}
+            parts[category] = Category(middle=middle, alike=(start, width), **arrays)
         grams = Grams(tensors["grams.rows"], tensors["grams.at"], tensors["grams.weight"], int(config["texts"]))
         return cls(
             tuple(config["backends"]), Gist(frozenset(tensors["shared"].tolist())), grams, tensors["idf"],
@@ -224,19 +224,19 @@ def fit(
 
 def tuned_neighbours(direct: DirectEstimate, rows: Outcomes) -> int:
     """As many nearest neighbours as have the least squared error on rows that were not trained on; the fewest of equals."""
-    asked = ~np.isnan(rows.success)
+    measured = ~np.isnan(rows.success)
 
     def error(k: int) -> float:
-        return float(((direct.nearest(rows.texts, rows.categories, k) - rows.success)[asked] ** 2).mean())
+        return float(((direct.nearest(rows.texts, rows.categories, k) - rows.success)[measured] ** 2).mean())
 
     return min(NEIGHBOURS, key=error)
 
 
 def _fitted(train: Outcomes, meaning: bool, terms: tuple[str, ...]) -> DirectEstimate:
     gist = Gist.of(train.texts)
-    own = [gist(text) for text in train.texts]
-    grams, idf = Grams.of(own)
-    vectors = _embedded(own) if meaning else None
+    gists = [gist(text) for text in train.texts]
+    grams, idf = Grams.of(gists)
+    vectors = _embedded(gists) if meaning else None
     names = np.array(train.categories)
     parts = {}
     for name in sorted(set(train.categories)):
@@ -248,43 +248,43 @@ def _fitted(train: Outcomes, meaning: bool, terms: tuple[str, ...]) -> DirectEst
 
 
 def _category(rows: Outcomes, members: Ints, likeness: Floats, both: Floats) -> Category:
-    asked = ~np.isnan(rows.success)
-    mean = (np.where(asked, rows.success, 0).sum(axis=0) + 1) / (asked.sum(axis=0) + 2)
-    beyond = np.where(asked, rows.success - mean, 0.0)
+    measured = ~np.isnan(rows.success)
+    mean = (np.where(measured, rows.success, 0).sum(axis=0) + 1) / (measured.sum(axis=0) + 2)
+    beyond = np.where(measured, rows.success - mean, 0.0)
     centre, middle = both.mean(axis=0), float(both.mean())
     kernel = both - centre - centre[:, None] + middle
     together = beyond.mean(axis=1, keepdims=True)  # R̄
-    own = np.eye(len(members))
-    dual = np.linalg.solve(kernel + RIDGE * own, together) + np.linalg.solve(
-        kernel + APART_RIDGE * own, beyond - together
+    identity = np.eye(len(members))
+    dual = np.linalg.solve(kernel + RIDGE * identity, together) + np.linalg.solve(
+        kernel + APART_RIDGE * identity, beyond - together
     )
-    neighbour, alike = _neighbour(likeness, beyond, asked)
+    neighbour, alike = _neighbour(likeness, beyond, measured)
     return Category(members, mean, beyond, dual, centre, middle, neighbour, alike, _dollars(rows))
 
 
-def _neighbour(likeness: Floats, beyond: Floats, asked: NDArray[np.bool_]) -> tuple[Floats, tuple[float, float]]:
+def _neighbour(likeness: Floats, beyond: Floats, measured: NDArray[np.bool_]) -> tuple[Floats, tuple[float, float]]:
     """M, and from which likeness on a neighbour counts: those of the least error on rows that are left out one by one."""
     others = likeness - 2 * np.eye(len(likeness))  # nobody is its own neighbour
     nearest, highest = np.argmax(others, axis=1), others.max(axis=1)
     candidates: list[tuple[float, Floats, tuple[float, float]]] = []
     for start in ALIKE:
-        seen = counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
-        inverse = np.linalg.inv(seen.T @ seen + NEIGHBOUR_RIDGE * np.eye(beyond.shape[1]))
-        meaning = inverse @ (seen.T @ beyond)
-        leverage = ((seen @ inverse) * seen).sum(axis=1)  # h, [N], below 1 by the ridge
-        left_out = (beyond - seen @ meaning) / (1 - leverage)[:, None]
-        candidates.append((float((left_out[asked] ** 2).mean()), meaning, (start, WIDTH)))
-    _error, best, alike = min(candidates, key=lambda one: one[0])
+        nearby = counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
+        inverse = np.linalg.inv(nearby.T @ nearby + NEIGHBOUR_RIDGE * np.eye(beyond.shape[1]))
+        meaning = inverse @ (nearby.T @ beyond)
+        leverage = ((nearby @ inverse) * nearby).sum(axis=1)  # h, [N], below 1 by the ridge
+        left_out = (beyond - nearby @ meaning) / (1 - leverage)[:, None]
+        candidates.append((float((left_out[measured] ** 2).mean()), meaning, (start, WIDTH)))
+    _error, best, alike = min(candidates, key=lambda candidate: candidate[0])
     return best, alike
 
 
 def _dollars(rows: Outcomes) -> Floats:
     """Least squares of the cost on the text's length, [2, B], the slope drawn to 0 by the weight of ten rows."""
     length = np.array([len(text) for text in rows.texts], float)
-    asked = ~np.isnan(rows.cost)
+    measured = ~np.isnan(rows.cost)
     prices = np.zeros((2, len(rows.backends)))
-    for backend in np.flatnonzero(asked.any(axis=0)).tolist():
-        x, y = length[asked[:, backend]], rows.cost[asked[:, backend], backend]
+    for backend in np.flatnonzero(measured.any(axis=0)).tolist():
+        x, y = length[measured[:, backend]], rows.cost[measured[:, backend], backend]
         spread = x - x.mean()
         slope = float(spread @ (y - y.mean())) / (float(spread @ spread) + 10 * max(float(x.var()), 1.0))
         prices[:, backend] = y.mean() - slope * x.mean(), slope
@@ -297,8 +297,8 @@ def _slope(direct: DirectEstimate, rows: Outcomes) -> float:
     mean = np.stack([
         direct.categories[name].mean if name in direct.categories else estimate[row] for row, name in enumerate(rows.categories)
     ])  # fmt: skip
-    asked = ~np.isnan(rows.success)
-    added, truth = (estimate - mean)[asked], (rows.success - mean)[asked]
+    measured = ~np.isnan(rows.success)
+    added, truth = (estimate - mean)[measured], (rows.success - mean)[measured]
     weight = SETTLED * len(direct.backends) * float((added**2).mean())
     return float(np.clip((added @ truth + weight) / max(added @ added + weight, 1e-12), 0.0, 1.0))
 

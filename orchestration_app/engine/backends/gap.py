@@ -6,7 +6,7 @@ every backend, of which one is better for all. What comes back is the mean with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,20 +73,20 @@ def means_of(rng: np.random.Generator, *, by_pair: bool = False) -> NDArray[np.f
     return means.reshape(TYPES, AGENTS * BACKENDS)
 
 
-def closed(learner: str, seeds: int = 300, looks: Sequence[int] = LOOKS, *, by_pair: bool = False) -> Closed:
+def closed(learner: str, seeds: int = 300, *, by_pair: bool = False) -> Closed:
     """One learner on so many seeds."""
-    gaps = np.zeros((seeds, len(looks)))
+    gaps = np.zeros((seeds, len(LOOKS)))
     for seed in range(seeds):
         rng = np.random.Generator(np.random.PCG64(seed))
         means = means_of(rng, by_pair=by_pair)
         bandit = LEARNERS[learner](rng)
         random, best = means.mean(), means.max(axis=1).mean()
-        for outcome in range(1, max(looks) + 1):
+        for outcome in range(1, max(LOOKS) + 1):
             task = int(rng.integers(TYPES))
             arm, _likely = bandit.choose(task)
             bandit.learn(task, arm, float(means[task, arm] + NOISE * rng.standard_normal()))
-            if outcome in looks:
+            if outcome in LOOKS:
                 earned = np.mean([means[kind, bandit.best(kind)] for kind in range(TYPES)])
-                gaps[seed, list(looks).index(outcome)] = (earned - random) / (best - random)
+                gaps[seed, LOOKS.index(outcome)] = (earned - random) / (best - random)
     mean, within = gaps.mean(axis=0), 1.96 * gaps.std(axis=0) / np.sqrt(seeds)
-    return Closed(learner, dict(zip(looks, mean.tolist(), strict=True)), dict(zip(looks, within.tolist(), strict=True)))
+    return Closed(learner, dict(zip(LOOKS, mean.tolist(), strict=True)), dict(zip(LOOKS, within.tolist(), strict=True)))

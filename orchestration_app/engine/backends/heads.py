@@ -81,9 +81,9 @@ def fit(
     count = max(len(categories), 1)
     z = np.zeros((len(train), count + 2))
     fold = np.random.Generator(np.random.PCG64(seed)).permutation(len(train)) % FOLDS
-    for own in range(FOLDS):
-        rest = np.flatnonzero(fold != own)
-        out = np.flatnonzero(fold == own)
+    for held_out in range(FOLDS):
+        rest = np.flatnonzero(fold != held_out)
+        out = np.flatnonzero(fold == held_out)
         z[out] = _z(estimator.fit(labels.take(rest), labeled, count, seed), [train.texts[row] for row in out.tolist()])
     fitted = Heads(estimator.fit(labels, labeled, count, seed), tuple(categories), z.mean(axis=0))
     agents = np.array(train.categories)
@@ -91,13 +91,13 @@ def fit(
         rows = z[agents == agent] - fitted.mean
         fitted.weights[agent] = np.linalg.solve(rows.T @ rows + RIDGE * np.eye(count + 2), rows.T @ part.beyond)
     fitted.scale = 1.0
-    asked = ~np.isnan(validation.success)
-    if asked.any():
+    measured = ~np.isnan(validation.success)
+    if measured.any():
         more = fitted.added(validation.texts, validation.categories)
-        left = (validation.success - direct.estimate(validation.texts, validation.categories)[0])[asked]
-        weight = SETTLED * float((more[asked] ** 2).mean())
+        residual = (validation.success - direct.estimate(validation.texts, validation.categories)[0])[measured]
+        weight = SETTLED * float((more[measured] ** 2).mean())
         fitted.scale = float(
-            np.clip((more[asked] @ left) / (float(more[asked] @ more[asked]) + weight + 1e-12), 0.0, 1.0)
+            np.clip((more[measured] @ residual) / (float(more[measured] @ more[measured]) + weight + 1e-12), 0.0, 1.0)
         )
     return fitted
 

@@ -25,8 +25,8 @@ SCHEMA = {
 
 def judge(client: Client, request: str, agent: str, answer: str) -> dict[str, float] | None:
     """A figure for each of ASPECTS; None where the judge failed twice. Raises BadKey."""
-    asked = json.dumps({"request": request, "agent": agent, "answer": answer}, ensure_ascii=False)
-    messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]
+    content = json.dumps({"request": request, "agent": agent, "answer": answer}, ensure_ascii=False)
+    messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": content}]
     for _ in range(TRIES):
         try:
             marks = read(client.complete(messages, SCHEMA).text)

@@ -63,6 +63,6 @@ class LoadTracker:
 
 def imbalance(assigned: Iterable[int], members: Collection[int]) -> float:
     """σ / μ of how much each member was given: 0 where all have the same."""
-    given = list(assigned)
-    counts = np.array([given.count(member) for member in members], float)
+    calls = list(assigned)
+    counts = np.array([calls.count(member) for member in members], float)
     return float(counts.std() / counts.mean()) if counts.sum() else 0.0

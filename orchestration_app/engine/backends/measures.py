@@ -19,17 +19,17 @@ ENOUGH = 1e-12
 
 def hull(points: Sequence[Point]) -> list[Point]:
     """The non-decreasing upper convex hull of points of cost and quality, cheapest first."""
-    kept: list[Point] = []
+    corners: list[Point] = []
     for cost, quality in sorted(points, key=lambda point: (point[0], -point[1])):
-        if kept and quality <= kept[-1][1]:
+        if corners and quality <= corners[-1][1]:
             continue
-        while len(kept) > 1:
-            (x0, y0), (x1, y1) = kept[-2:]
+        while len(corners) > 1:
+            (x0, y0), (x1, y1) = corners[-2:]
             if (y1 - y0) * (cost - x0) > (quality - y0) * (x1 - x0):
                 break
-            kept.pop()
-        kept.append((cost, quality))
-    return kept
+            corners.pop()
+        corners.append((cost, quality))
+    return corners
 
 
 def aiq(points: Sequence[Point], low: float, high: float) -> float:
@@ -80,9 +80,9 @@ def traded(points: Sequence[Point], success: Floats, cost: Floats) -> Traded:
     return Traded(area, max(quality for _, quality in points), at_95, at_100)
 
 
-def efficiency(success: float, cost: float, latency: float, *, alpha: float = 1.0, beta: float = 1.0) -> float:
-    """success / (α · cost + β · latency): of means, cost in thousandths of a dollar and latency in seconds."""
-    return success / max(alpha * cost * 1000 + beta * latency, 1e-9)
+def efficiency(success: float, cost: float, latency: float) -> float:
+    """success / (cost + latency): of means, cost in thousandths of a dollar and latency in seconds."""
+    return success / max(cost * 1000 + latency, 1e-9)
 
 
 def curve(worth: Floats, price: Floats, success: Floats, cost: Floats, lambdas: Floats) -> list[Point]:

@@ -54,13 +54,13 @@ class Pool:
     price: Floats  # dollars a token in and out, [B, 2]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Pool:
+    def of(cls, content: Mapping[str, Any]) -> Pool:
         """Raises KeyError and ValueError for what is missing or does not fit."""
-        rows = given["backends"]
-        shares = np.array(given["shares"], float)
+        rows = content["backends"]
+        shares = np.array(content["shares"], float)
         pool = cls(
-            tuple(row["name"] for row in rows), tuple(given["categories"]), shares / shares.sum(), tuple(given["complexity"]),
-            tuple(given["tokens"]), np.array([row["skill"] for row in rows], float), np.array([row["slope"] for row in rows], float),
+            tuple(row["name"] for row in rows), tuple(content["categories"]), shares / shares.sum(), tuple(content["complexity"]),
+            tuple(content["tokens"]), np.array([row["skill"] for row in rows], float), np.array([row["slope"] for row in rows], float),
             np.array([row["rate"] for row in rows], float), np.array([[row["price_in"], row["price_out"]] for row in rows]) / 1e6,
         )  # fmt: skip
         if pool.skill.shape != (len(rows), len(pool.categories)) or len(pool.shares) != len(pool.categories):
@@ -191,6 +191,6 @@ class ModelPool:
         self.now += self.rng.exponential(1 / self.load)
         category = int(self.rng.choice(len(self.pool.shares), p=self.pool.shares))
         complexity = float(self.rng.beta(*self.pool.complexity))
-        seen = float(np.clip(complexity + self.noise * self.rng.standard_normal(), 0, 1))
+        estimate = float(np.clip(complexity + self.noise * self.rng.standard_normal(), 0, 1))
         tokens = np.array(self.pool.tokens) * self.rng.gamma(4.0, 0.25, 2)
-        return Query(self.now, category, complexity, seen, tokens)
+        return Query(self.now, category, complexity, estimate, tokens)

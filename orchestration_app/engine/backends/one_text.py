@@ -57,16 +57,16 @@ class OneText:
         if not learned:
             return {}
         direct = self.direct
-        own = direct.gist(text)
-        hashed = hashes(own)
+        gist = direct.gist(text)
+        hashed = hashes(gist)
         at, times = np.unique(hashed % PLACES, return_counts=True)
         weight = (1 + np.log(times)) * direct.idf[at]
         weight /= max(float(np.sqrt(weight @ weight)), 1e-12)
         likeness = direct.grams.likeness_of(at, weight)  # [all training queries]
-        vector = None if direct.vectors is None else sentences.embed([own])[0].astype(np.float64)
+        vector = None if direct.vectors is None else sentences.embed([gist])[0].astype(np.float64)
         more = None
         if self.heads is not None and self.heads.scale:
-            more = features_of(hashed if own == text else hashes(text), len(text.split()))
+            more = features_of(hashed if gist == text else hashes(text), len(text.split()))
             more = self.heads.read(more[None])[0]
         by_agent = {}
         for agent in learned:

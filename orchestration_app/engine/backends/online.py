@@ -90,7 +90,7 @@ class Hopes:
             each = ((won + 1.0 / count) / (len(drawn) + 1)).tolist()
         if not self.epsilon:
             return each
-        return [(1 - self.epsilon) * one + self.epsilon / count for one in each]
+        return [(1 - self.epsilon) * chance + self.epsilon / count for chance in each]
 
 
 def learnt(
@@ -140,12 +140,12 @@ def features(arms: Sequence[Arm]) -> Floats:
     """1, agent, model and the arm itself, float64[arms, D]."""
     agents = sorted({arm.agent for arm in arms})
     models = sorted({arm.model for arm in arms})
-    own = np.eye(len(arms))
+    identity = np.eye(len(arms))
     shared = [
         [1.0, *(HALF * (arm.agent == agent) for agent in agents), *(HALF * (arm.model == model) for model in models)]
         for arm in arms
     ]
-    return np.concatenate([np.array(shared), own], axis=1)
+    return np.concatenate([np.array(shared), identity], axis=1)
 
 
 def price_of_money(budget: float, spent: Sequence[float], tasks: int) -> float:
@@ -160,11 +160,11 @@ def _sums(arms: Sequence[Arm], past: Sequence[Past]) -> tuple[Floats, Floats]:
     """Judged calls and successes of each arm, float64[arms] each."""
     place = {arm.backend: at for at, arm in enumerate(arms)}
     count, total = np.zeros((2, len(arms)))
-    for one in past:
-        at = place.get(one.backend)
+    for call in past:
+        at = place.get(call.backend)
         if at is not None:
             count[at] += 1
-            total[at] += one.success
+            total[at] += call.success
     return count, total
 
 
@@ -194,16 +194,16 @@ class Table:
         """The calls, oldest first."""
         loads = {agent: LoadTracker(WINDOW) for agent in self.agents}
         before: tuple[int, int, int, float] | None = None
-        for one in past:
-            arm = self.place.get(one.backend)
+        for call in past:
+            arm = self.place.get(call.backend)
             if arm is None:
                 continue
-            own, load = self.own[one.agent], loads[one.agent]
-            here = self.agents.index(one.agent), QTable.load_state(load.hot(own))
+            arms, load = self.own[call.agent], loads[call.agent]
+            here = self.agents.index(call.agent), QTable.load_state(load.hot(arms))
             if before is not None:  # now its next state is known
                 self.table.learn(*before, *here)
-            judged = dict.fromkeys(q_table.ASPECTS, float(one.success))
-            reward = q_table.reward(judged, one.cost, one.latency, load.penalty(arm, own))
+            judged = dict.fromkeys(q_table.ASPECTS, float(call.success))
+            reward = q_table.reward(judged, call.cost, call.latency, load.penalty(arm, arms))
             assert reward is not None
             before = (*here, arm, reward)
             load.record(arm)
@@ -212,22 +212,22 @@ class Table:
 
     def hopes(self, agent: int, hot: int | None) -> Hopes:
         """Its values in that load state; `hot` is a backend."""
-        own = self.own[agent]
+        arms = self.own[agent]
         state = QTable.load_state(None if hot is None else self.place.get(hot))
-        values = self.table.values[self.agents.index(agent), state, own]
-        place = {self.arms[at].backend: column for column, at in enumerate(own)}
+        values = self.table.values[self.agents.index(agent), state, arms]
+        place = {self.arms[at].backend: column for column, at in enumerate(arms)}
         return Hopes(place, values[None], max(self.table.epsilon, LEAST_EPSILON), whole=True)
 
     def states(self, agent: int) -> list[tuple[int | None, list[tuple[int, float, int]], int]]:
         """As a table that one can read: (who is hot, [(backend, value, visits)], whom it takes) of each load state of an agent."""
-        own, kind = self.own[agent], self.agents.index(agent)
+        arms, kind = self.own[agent], self.agents.index(agent)
         rows = []
-        for hot in [None, *own]:
+        for hot in [None, *arms]:
             state = QTable.load_state(hot)
             cells = [
                 (self.arms[at].backend, float(self.table.values[kind, state, at]), int(self.table.visits[kind, state, at]))
-                for at in own
+                for at in arms
             ]  # fmt: skip
-            chosen = self.arms[self.table.greedy(kind, state, own)].backend
+            chosen = self.arms[self.table.greedy(kind, state, arms)].backend
             rows.append((None if hot is None else self.arms[hot].backend, cells, chosen))
         return rows

@@ -56,17 +56,17 @@ def fitted(env: ModelPool, seed: int, calls: int = TRAINING) -> Floats:
     """The weights of `Estimated`, [B, K, 2], from calls that were sent at random."""
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     env.reset(seed=seed)
-    categories, seen, chosen, success = (np.zeros(calls) for _ in range(4))
+    categories, difficulty, chosen, success = (np.zeros(calls) for _ in range(4))
     for row in range(calls):
         backend = int(rng.integers(env.count))
-        categories[row], seen[row], chosen[row] = env.query.category, env.query.seen, backend
+        categories[row], difficulty[row], chosen[row] = env.query.category, env.query.seen, backend
         success[row] = env.step(backend)[4]["outcome"].success
     weights = np.zeros((env.count, len(env.pool.categories), 2))
     prior = np.array([2.0, -1.0])
     for backend in range(env.count):
         for category in range(weights.shape[1]):
             rows = (chosen == backend) & (categories == category)
-            features = np.stack([np.ones(int(rows.sum())), seen[rows]], axis=1)
+            features = np.stack([np.ones(int(rows.sum())), difficulty[rows]], axis=1)
             weights[backend, category] = logistic(features, success[rows] > 0.5, prior, ridge=1.0)
     return weights
 

@@ -136,10 +136,10 @@ def _learn(
     rollout: Rollout,
 ) -> None:
     steps = rollout._replace(advantages=rollout.advantages.astype(np.float32))
-    given, count = [torch.from_numpy(array) for array in steps], len(steps.states)
+    arrays, count = [torch.from_numpy(array) for array in steps], len(steps.states)
     for _ in range(settings.epochs):
         for some in np.array_split(rng.permutation(count), max(count // settings.batch, 1)):
-            s, a, old, advantage, target = (array[some] for array in given)
+            s, a, old, advantage, target = (array[some] for array in arrays)
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             chosen = torch.distributions.Categorical(logits=network.policy(s))
             ratio = torch.exp(chosen.log_prob(a) - old)

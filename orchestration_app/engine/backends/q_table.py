@@ -20,33 +20,20 @@ RATE, DISCOUNT = 0.15, 0.95
 EPSILON, DECAY, LEAST_EPSILON = 1.0, 0.98, 0.05
 ASPECTS = ("relevance", "accuracy", "completeness", "fit")
 
-
-@dataclass(frozen=True, slots=True)
-class RewardWeights:
-    """How much cost and latency take from what the judge gives; dollars and seconds at which each has its whole weight."""
-
-    cost: float = 0.10
-    latency: float = 0.05
-    dollars: float = 0.002
-    seconds: float = 5.0
+#: How much cost and latency take from what the judge gives; dollars and seconds at which each has its whole weight.
+COST_WEIGHT, LATENCY_WEIGHT = 0.10, 0.05
+DEAR_DOLLARS, SLOW_SECONDS = 0.002, 5.0
 
 
-def reward(
-    judged: Mapping[str, float] | None,
-    cost: float,
-    latency: float,
-    penalty: float,
-    weights: RewardWeights | None = None,
-) -> float | None:
+def reward(judged: Mapping[str, float] | None, cost: float, latency: float, penalty: float) -> float | None:
     """The reward of one outcome. `judged` has a figure in 0..1 for each of ASPECTS; None, where the judge failed, gives none.
 
     `cost` is in dollars, `latency` in seconds, `penalty` from the load before the assignment.
     """
     if judged is None:
         return None
-    w = weights or RewardWeights()
     quality = float(np.mean([judged[aspect] for aspect in ASPECTS]))
-    spent = w.cost * min(cost / w.dollars, 1.0) + w.latency * min(latency / w.seconds, 1.0)
+    spent = COST_WEIGHT * min(cost / DEAR_DOLLARS, 1.0) + LATENCY_WEIGHT * min(latency / SLOW_SECONDS, 1.0)
     return min(max(quality - spent, 0.0), 1.0) - penalty
 
 

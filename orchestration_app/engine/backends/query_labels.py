@@ -49,8 +49,8 @@ def ask(
     failures = FailuresInARow()
     with Client(model.base_url, model.model, model.api_key, limits=CallLimits(tries=TRIES)) as client:
         for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(distinct))[:limit].tolist():
-            asked = json.dumps({"categories": list(categories), "request": distinct[at]}, ensure_ascii=False)
-            messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]
+            content = json.dumps({"categories": list(categories), "request": distinct[at]}, ensure_ascii=False)
+            messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": content}]
             try:
                 label = read(client.complete(messages, SCHEMA).text, categories)
             except LLMError as error:

@@ -52,30 +52,31 @@ def compared(pool: Pool, seeds: int = 5, load: float = 0.4, calls: int = 2_000) 
         env = ModelPool(pool, load=load)
         for name, way in ways(pool, learnt(env, seed)).items():
             runs.setdefault(name, []).append(run(env, way, seed, calls))
-    largest = np.mean([one.cost for one in runs["largest only"]])
+    largest = np.mean([run.cost for run in runs["largest only"]])
     return [
         {
             "way": name, "success": _mean(some, "success"), "cost": _mean(some, "cost"),
             "less": 1 - _mean(some, "cost") / float(largest), "latency": _mean(some, "latency"), "p95": _mean(some, "p95"),
             "efficiency": efficiency(_mean(some, "success"), _mean(some, "cost"), _mean(some, "latency")),
-            "imbalance": _mean(some, "imbalance"), "shares": np.mean([one.shares for one in some], axis=0).round(3).tolist(),
-            "by_category": np.mean([one.by_category for one in some], axis=0).round(3).tolist(),
+            "imbalance": _mean(some, "imbalance"), "shares": np.mean([run.shares for run in some], axis=0).round(3).tolist(),
+            "by_category": np.mean([run.by_category for run in some], axis=0).round(3).tolist(),
             "backends": list(pool.names), "categories": list(pool.categories),
         }
         for name, some in runs.items()
     ]  # fmt: skip
 
 
-def preferences(pool: Pool, seed: int = 0, calls: int = 600) -> dict[str, Any]:
+def preferences(pool: Pool) -> dict[str, Any]:
     """Each of 66 preferences against every constant backend: who is better in success, cost and latency at once."""
     env = ModelPool(pool, load=0.05)  # nobody waits: a constant backend is at its best
+    seed, calls = 0, 600
     weights = learnt(env, seed)
     constants = [run(env, policies.constant(backend), seed, calls) for backend in range(env.count)]
     runs = {each: run(env, Estimated(weights, Preference.of(*each)), seed, calls) for each in SIMPLEX}
     dominated = [
-        each for each, one in runs.items()
+        each for each, run in runs.items()
         if any(
-            other.likely > one.likely + 1e-9 and other.cost < one.cost - 1e-12 and other.latency < one.latency - 1e-9
+            other.likely > run.likely + 1e-9 and other.cost < run.cost - 1e-12 and other.latency < run.latency - 1e-9
             for other in constants
         )
     ]  # fmt: skip
@@ -133,7 +134,7 @@ def rising(pool: Pool, seeds: int = 3, calls: int = 1_500) -> Rows:
             with_queue.append(run(env, Estimated(weights, preference), seed, calls))
             without.append(run(env, policies.constant(best), seed, calls))
         rows.append({
-            "load": share, "taken": float(np.mean([one.shares[best] for one in with_queue])),
+            "load": share, "taken": float(np.mean([run.shares[best] for run in with_queue])),
             "p95": _mean(with_queue, "p95"), "p95_constant": _mean(without, "p95"), "success": _mean(with_queue, "success"),
         })  # fmt: skip
     return rows
@@ -159,10 +160,10 @@ def noise(pool: Pool, seeds: int = 5, calls: int = 1_500) -> Rows:
 def gaps(seeds: int = 300) -> Rows:
     """The share of the gap that each learner closes, with half of its 95 % interval; the specialist an agent, or one pair alone."""
     return [
-        {"learner": name, "by_pair": by_pair, "share": one.share, "within": one.within}
+        {"learner": name, "by_pair": by_pair, "share": result.share, "within": result.within}
         for by_pair in (False, True)
         for name in gap.LEARNERS
-        for one in (gap.closed(name, seeds, by_pair=by_pair),)
+        for result in (gap.closed(name, seeds, by_pair=by_pair),)
     ]
 
 
@@ -258,9 +259,9 @@ def counts() -> Rows:
     return decision_times()
 
 
-def _worth(env: ModelPool, one: Run, weights: Sequence[float]) -> float:
-    return weights[0] * one.likely - weights[1] * one.cost / env.dearest - weights[2] * one.latency / env.slowest
+def _worth(env: ModelPool, run: Run, weights: Sequence[float]) -> float:
+    return weights[0] * run.likely - weights[1] * run.cost / env.dearest - weights[2] * run.latency / env.slowest
 
 
 def _mean(some: Sequence[Run], name: str) -> float:
-    return float(np.mean([getattr(one, name) for one in some]))
+    return float(np.mean([getattr(run, name) for run in some]))

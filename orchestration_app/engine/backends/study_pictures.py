@@ -94,16 +94,16 @@ def _preferences(rows: Rows) -> dict[str, str]:
 
 
 def _hot(rows: Rows) -> dict[str, str]:
-    (one,) = rows
-    values = [one["imbalance_off"], one["imbalance_on"], one["success_lost"], one["within"]]
+    (row,) = rows
+    values = [row["imbalance_off"], row["imbalance_on"], row["success_lost"], row["within"]]
     names = ["σ/μ without the penalty", "σ/μ with it", "success lost", "± (95 %)"]
     return {"": bars("the load penalty under a hot backend", names, {"": values})}
 
 
 def _ppo(rows: Rows) -> dict[str, str]:
-    (one,) = rows
+    (row,) = rows
     names = ["ppo", "direct estimate", "difference", "within"]
-    return {"": bars(f"worth of a call after {one['steps']:,} steps", names, {"": [one[name] for name in names]})}
+    return {"": bars(f"worth of a call after {row['steps']:,} steps", names, {"": [row[name] for name in names]})}
 
 
 def _collaboration(rows: Rows) -> dict[str, str]:
@@ -236,7 +236,7 @@ def cost_and_quality(figures: dict[str, Any]) -> str:
         parts.append(
             f'<text x="{WIDTH_PX - 180}" y="{HEIGHT_PX - BELOW_PX - 14 - 15 * place}" fill="{colour}">{escape(name)}</text>'
         )
-    for one in backends:
-        x, y = at(one["cost"], one["quality"])
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{escape(one["backend"])}</title></circle>')
+    for backend in backends:
+        x, y = at(backend["cost"], backend["quality"])
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{escape(backend["backend"])}</title></circle>')
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -22,6 +22,9 @@ from orchestration_app.engine.orchestrating.state import State
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
 
+LEARNT_FROM = 1_500  # random episodes that `greedy_step` learns from
+RIDGE = 3.0  # the strength of its regression
+
 #: Where an agent may be called in vain, a way to choose goes on in its plan.
 Plan = Callable[[State], Sequence[int]]
 
@@ -30,7 +33,7 @@ def one_by_one(choose: Callable[[State, BoolArray], int]) -> Chooser:
     """A chooser from one that looks at one state and what is allowed in it bool[A + 1], and gives an action."""
 
     def chooser(
-        states: Sequence[State], own: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
+        states: Sequence[State], per_agent: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         actions = np.array([choose(state, may) for state, may in zip(states, allowed, strict=True)], np.int64)
         return actions, np.ones(len(actions))
@@ -86,20 +89,20 @@ def best_order(environment: Environment, seed: int, longest: int = 6) -> tuple[i
     return path
 
 
-def greedy_step(environment: Environment, seed: int, episodes: int = 1500) -> Chooser:
+def greedy_step(environment: Environment, seed: int) -> Chooser:
     """One-step greedy on expected reward. What stopping in a state is worth is learnt from random episodes of the environment, by
     ridge regression of the end's score on the state's features, for each agent that could be called next."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    drawn = rng.integers(len(environment), size=episodes).tolist()
+    drawn = rng.integers(len(environment), size=LEARNT_FROM).tolist()
     walks: list[Walk] = walk(environment, at_random(rng, stop=0.4), drawn)
     agents = len(environment.orchestrator.ids)
     rows: list[list[FloatArray]] = [[] for _ in range(agents + 1)]
     scores: list[list[float]] = [[] for _ in range(agents + 1)]
-    for made in walks:
+    for walked in walks:
         # The last agent called, and STOP, ended the episode: both are paid by its score.
-        for step in range(max(len(made.actions) - 2, 0), len(made.actions)):
-            rows[made.actions[step]].append(_flat(made.own[step], made.shared[step]))
-            scores[made.actions[step]].append(made.score)
+        for step in range(max(len(walked.actions) - 2, 0), len(walked.actions)):
+            rows[walked.actions[step]].append(_flat(walked.per_agent[step], walked.shared[step]))
+            scores[walked.actions[step]].append(walked.score)
     weights = [_ridge(np.array(x), np.array(y)) if x else None for x, y in zip(rows, scores, strict=True)]
 
     def choose(state: State, allowed: BoolArray) -> int:
@@ -115,12 +118,12 @@ def greedy_step(environment: Environment, seed: int, episodes: int = 1500) -> Ch
     return one_by_one(choose)
 
 
-def _flat(own: FloatArray, shared: FloatArray) -> FloatArray:
-    return np.concatenate([own.ravel(), shared, [1.0]]).astype(np.float32)
+def _flat(per_agent: FloatArray, shared: FloatArray) -> FloatArray:
+    return np.concatenate([per_agent.ravel(), shared, [1.0]]).astype(np.float32)
 
 
-def _ridge(x: FloatArray, y: Floats, strength: float = 3.0) -> Floats:
-    gram = x.T.astype(np.float64) @ x.astype(np.float64) + strength * np.eye(x.shape[1])
+def _ridge(x: FloatArray, y: Floats) -> Floats:
+    gram = x.T.astype(np.float64) @ x.astype(np.float64) + RIDGE * np.eye(x.shape[1])
     solved: Floats = np.asarray(np.linalg.solve(gram, x.T @ y), np.float64)
     return solved
 

@@ -12,7 +12,7 @@ Imported by workers only: it brings torch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class EchoWorld:
         return float(any(call.answer == task for call in calls) and len(calls) < STEPS)
 
 
-def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+def demonstrate(seeds: int = 5) -> dict[str, Any]:
     """Train and measure once for each seed: {"success": [share of episodes by seed], "reward": [mean r - λ C by seed], "cpu_seconds":
     float, …}. `greedy` holds the same of the policy's likeliest actions, `before` those of the untrained policy, `paid` the
     largest number of times that an episode's r was paid."""
@@ -60,7 +60,6 @@ def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: Non
     figures: dict[str, Any] = {"success": [], "reward": [], "before": [], "greedy": {"success": [], "reward": []}}
     paid = 0
     for seed in range(seeds):
-        report(f"seed {seed}")
         rng = np.random.Generator(np.random.PCG64([seed, 1]))
         network = fresh_network(1, HIDDEN, np.random.Generator(np.random.PCG64(seed)), one_shot=False)
         orchestrator = Orchestrator([ECHO], Reader(1), network, repeats=STEPS, max_steps=STEPS)
@@ -78,15 +77,15 @@ def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: Non
             figures[name].append(value)
         for name, value in _mean(environment, greedy).items():
             figures["greedy"][name].append(value)
-        paid = max(paid, max(times_paid(environment, made) for made in after))
+        paid = max(paid, max(times_paid(environment, walked) for walked in after))
     return {**figures, "paid": paid, "cpu_seconds": round(time.process_time() - began, 2)}
 
 
-def times_paid(environment: Environment, made: Walk) -> int:
+def times_paid(environment: Environment, walked: Walk) -> int:
     """How often r is in an episode's rewards: its undiscounted return, what was paid for cost taken out, by r."""
     reward = Reward(environment.reward.price, 1.0, environment.reward.success, environment.reward.failure)
-    whole = reward.returns(made.costs, made.score, STEPS)[0]
-    return round((whole + reward.price * sum(made.costs)) / reward.ends(made.score))
+    whole = reward.returns(walked.costs, walked.score, STEPS)[0]
+    return round((whole + reward.price * sum(walked.costs)) / reward.ends(walked.score))
 
 
 def _mean(environment: Environment, walks: Sequence[Walk]) -> dict[str, float]:

@@ -95,10 +95,10 @@ class RecordedWorld:
         return cls(tuple(agents), {p.task: p for p in paths}, {i: tuple(c) for i, c in calls.items()}, covered)
 
     def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
-        own = [call for call in self.paths[task].calls if call.agent == agent]
+        calls_of_agent = [call for call in self.paths[task].calls if call.agent == agent]
         before = sum(call.agent == agent for call in calls)
-        if own:
-            return own[min(before, len(own) - 1)]
+        if calls_of_agent:
+            return calls_of_agent[min(before, len(calls_of_agent) - 1)]
         others = self.borrowed.get(agent, ())
         if not others:
             name = next(a.name for a in self.agents if a.id == agent)
@@ -114,8 +114,8 @@ class RecordedWorld:
 
 def f1(called: Collection[int], required: frozenset[int]) -> float:
     """The F1 of the agents called against those required."""
-    own = frozenset(called)
-    return 2 * len(own & required) / (len(own) + len(required)) if own or required else 1.0
+    chosen = frozenset(called)
+    return 2 * len(chosen & required) / (len(chosen) + len(required)) if chosen or required else 1.0
 
 
 def read_paths(path: str | Path, agents: Sequence[Agent]) -> list[RecordedPath]:
@@ -173,7 +173,7 @@ def read_tasks(orchestrator: Orchestrator, texts: Sequence[str], log_odds: Float
     """Tasks as the orchestrator reads them, or with given log-odds float32[N, A]."""
     reader = orchestrator.reader
     if log_odds is None and reader.router is not None and texts:
-        log_odds = reader.router.log_odds(texts)
+        log_odds = reader.router.reader.log_odds(texts)
     if log_odds is None:
         log_odds = np.zeros((len(texts), len(orchestrator.ids)), np.float32)
     return Tasks(tuple(texts), log_odds, reader.one_shot(log_odds))
@@ -215,11 +215,11 @@ class Environment:
 
 @dataclass(slots=True)
 class Walk:
-    """One episode: for each of its T decisions what was seen (own [A, F], shared [G], last), what was allowed, what was done (A for
-    STOP), with which probability, and what its calls cost; and how good it was."""
+    """One episode: for each of its T decisions what was seen (per_agent [A, F], shared [G], last), what was allowed, what was done (A
+    for STOP), with which probability, and what its calls cost; and how good it was."""
 
     task: int
-    own: list[FloatArray] = field(default_factory=list)
+    per_agent: list[FloatArray] = field(default_factory=list)
     shared: list[FloatArray] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
     allowed: list[BoolArray] = field(default_factory=list)
@@ -238,8 +238,8 @@ class Walk:
         return sum(call.latency for call in self.calls)
 
 
-#: Chooses in B states at once: (states, own [B, A, F], shared [B, G], last [B], allowed [B, A + 1]) to (actions [B], probabilities
-#: [B]).
+#: Chooses in B states at once: (states, per_agent [B, A, F], shared [B, G], last [B], allowed [B, A + 1]) to (actions [B],
+#: probabilities [B]).
 Chooser = Callable[
     [Sequence[State], FloatArray, FloatArray, NDArray[np.int64], BoolArray],
     tuple[NDArray[np.int64], NDArray[Any]],
@@ -250,9 +250,9 @@ def by_network(network: Network, rng: np.random.Generator | None) -> Chooser:
     """Choose as a policy does: draw, or without `rng` the likeliest."""
 
     def choose(
-        states: Sequence[State], own: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
+        states: Sequence[State], per_agent: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        p = softmax(network.logits(own, shared, last), allowed)  # (B, A + 1)
+        p = softmax(network.logits(per_agent, shared, last), allowed)  # (B, A + 1)
         if rng is None:
             return p.argmax(axis=1), np.ones(len(p))
         # The largest of p by exponential noise is a draw by p.
@@ -270,26 +270,26 @@ def walk(environment: Environment, choose: Chooser, tasks: Sequence[int], keep: 
     live = list(range(len(walks)))
     stop = len(environment.orchestrator.ids)
     while live:
-        own, shared = features([states[i] for i in live])
+        per_agent, shared = features([states[i] for i in live])
         last = np.array([environment.orchestrator.last(states[i]) for i in live])
         allowed = np.stack([environment.allowed(states[i]) for i in live])
-        actions, p = choose([states[i] for i in live], own, shared, last, allowed)
+        actions, p = choose([states[i] for i in live], per_agent, shared, last, allowed)
         still = []
         for row, i in enumerate(live):
-            made, action = walks[i], int(actions[row])
+            walked, action = walks[i], int(actions[row])
             if keep:
-                made.own.append(own[row])
-                made.shared.append(shared[row])
-                made.last.append(int(last[row]))
-                made.allowed.append(allowed[row])
-            made.actions.append(action)
-            made.propensities.append(float(p[row]))
+                walked.per_agent.append(per_agent[row])
+                walked.shared.append(shared[row])
+                walked.last.append(int(last[row]))
+                walked.allowed.append(allowed[row])
+            walked.actions.append(action)
+            walked.propensities.append(float(p[row]))
             if action == stop:
-                made.costs.append(0.0)
-                made.calls, made.score = states[i].calls, environment.score(states[i])
+                walked.costs.append(0.0)
+                walked.calls, walked.score = states[i].calls, environment.score(states[i])
             else:
                 states[i] = environment.act(states[i], action)
-                made.costs.append(environment.reward.cost(states[i].calls[-1:]))
+                walked.costs.append(environment.reward.cost(states[i].calls[-1:]))
                 still.append(i)
         live = still
     return walks
@@ -299,7 +299,7 @@ def at_random(rng: np.random.Generator, stop: float = 0.15) -> Chooser:
     """Choose any allowed agent alike, and STOP with a probability of its own."""
 
     def choose(
-        states: Sequence[State], own: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
+        states: Sequence[State], per_agent: FloatArray, shared: FloatArray, last: NDArray[np.int64], allowed: BoolArray
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         p = allowed.astype(np.float64)
         agents = p[:, :-1].sum(axis=1, keepdims=True)
@@ -318,12 +318,12 @@ def explored(environment: Environment, episodes: int, seed: int) -> list[tuple[i
     rng = np.random.Generator(np.random.PCG64(seed))
     best: dict[int, tuple[float, RecordedPath]] = {}
     drawn = rng.integers(len(environment), size=episodes).tolist()
-    for made in walk(environment, at_random(rng), drawn, keep=False):
-        for end in range(1, len(made.calls) + 1):
-            calls = made.calls[:end]
-            score = environment.world.score(environment.tasks.texts[made.task], calls)
-            worth = environment.reward.total(sum(made.costs[:end]), score)
-            if worth > max(environment.reward.ends(0.0), best[made.task][0] if made.task in best else -np.inf):
-                path = RecordedPath(environment.tasks.texts[made.task], frozenset(), calls, score, ordered=True)
-                best[made.task] = (worth, path)
+    for walked in walk(environment, at_random(rng), drawn, keep=False):
+        for end in range(1, len(walked.calls) + 1):
+            calls = walked.calls[:end]
+            score = environment.world.score(environment.tasks.texts[walked.task], calls)
+            worth = environment.reward.total(sum(walked.costs[:end]), score)
+            if worth > max(environment.reward.ends(0.0), best[walked.task][0] if walked.task in best else -np.inf):
+                path = RecordedPath(environment.tasks.texts[walked.task], frozenset(), calls, score, ordered=True)
+                best[walked.task] = (worth, path)
     return [(task, path) for task, (_, path) in sorted(best.items())]

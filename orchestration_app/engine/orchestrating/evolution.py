@@ -36,11 +36,11 @@ def evolve(
     rng = np.random.Generator(np.random.PCG64(seed))
     search = SepCMA(mean=start, sigma=SPREAD, seed=seed, population_size=population or None)
 
-    def made(flat: NDArray[np.float64]) -> Network:
+    def network_of(flat: NDArray[np.float64]) -> Network:
         tensors, at = dict(network.tensors), 0
-        for name, own in shape.items():
-            size = int(np.prod(own))
-            tensors[name] = flat[at : at + size].reshape(own).astype(np.float32)
+        for name, dimensions in shape.items():
+            size = int(np.prod(dimensions))
+            tensors[name] = flat[at : at + size].reshape(dimensions).astype(np.float32)
             at += size
         return Network(tensors)
 
@@ -49,9 +49,11 @@ def evolve(
         solutions, metrics = [], []
         for _ in range(search.population_size):
             candidate = search.ask()
-            measures = measured(environment, walk(environment, by_network(made(candidate), None), drawn, keep=False))
+            measures = measured(
+                environment, walk(environment, by_network(network_of(candidate), None), drawn, keep=False)
+            )
             solutions.append((candidate, -measures["reward"]))
             metrics.append(measures)
         search.tell(solutions)
         mean = {name: float(np.mean([measures[name] for measures in metrics])) for name in metrics[0]}
-        yield generation, made(search.mean), mean
+        yield generation, network_of(search.mean), mean

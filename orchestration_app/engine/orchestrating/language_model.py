@@ -50,10 +50,10 @@ def messages(agents: Sequence[Agent], state: State) -> list[dict[str, str]]:
     turns = [
         {"agent": call.agent, "failed": call.failed, "output": call.output[:LONGEST_OUTPUT]} for call in state.calls
     ]
-    asked = {"task": state.task[:LONGEST_TASK], "calls": turns, "steps_left": state.max_steps - state.steps}
+    situation = {"task": state.task[:LONGEST_TASK], "calls": turns, "steps_left": state.max_steps - state.steps}
     return [
         {"role": "system", "content": system},
-        {"role": "user", "content": json.dumps(asked, ensure_ascii=False)},
+        {"role": "user", "content": json.dumps(situation, ensure_ascii=False)},
     ]
 
 
@@ -79,15 +79,13 @@ class LanguageModelPolicy:
 
     waits = True
 
-    def __init__(
-        self, agents: Sequence[Agent], client: Callable[[], Completes], otherwise: Any = None, *, max_steps: int = MOST_STEPS
-    ) -> None:  # fmt: skip
+    def __init__(self, agents: Sequence[Agent], client: Callable[[], Completes], otherwise: Any = None) -> None:
         self.agents = tuple(agents)
         self.ids = tuple(agent.id for agent in agents)
         self.otherwise = otherwise
         if otherwise is not None and otherwise.ids != self.ids:
             raise ValueError("whoever decides otherwise must know the same agents")
-        self.max_steps = max_steps
+        self.max_steps = MOST_STEPS
         self._client, self._own = client, threading.local()
         self._place = {identifier: at for at, identifier in enumerate(self.ids)}
 

@@ -44,23 +44,23 @@ def walked(environment: Environment, task: int, steps: Sequence[KeptStep], score
     orchestrator does not have or may not call there: such a path teaches it nothing."""
     ids = environment.orchestrator.ids
     place = {identifier: a for a, identifier in enumerate(ids)}
-    state, made = environment.first(task), Walk(task)
-    kept = [step for step in steps if step.calls]
+    state, walk = environment.first(task), Walk(task)
+    with_calls = [step for step in steps if step.calls]
     end = next((step for step in steps if not step.calls), KeptStep(()))
-    for step in [*kept, end]:
+    for step in [*with_calls, end]:
         allowed = environment.allowed(state)
         action = place.get(step.calls[0].agent, -1) if step.calls else len(ids)
         if action < 0 or not allowed[action]:
             return None
-        own, shared = state.features()
-        made.own.append(own)
-        made.shared.append(shared)
-        made.last.append(environment.orchestrator.last(state))
-        made.allowed.append(np.asarray(allowed))
-        made.actions.append(action)
-        made.propensities.append(step.propensity)
-        made.costs.append(environment.reward.cost(step.calls))
+        per_agent, shared = state.features()
+        walk.per_agent.append(per_agent)
+        walk.shared.append(shared)
+        walk.last.append(environment.orchestrator.last(state))
+        walk.allowed.append(np.asarray(allowed))
+        walk.actions.append(action)
+        walk.propensities.append(step.propensity)
+        walk.costs.append(environment.reward.cost(step.calls))
         if step.calls:
             state = environment.orchestrator.after(state, step.calls)
-    made.calls, made.score = state.calls, score
-    return made
+    walk.calls, walk.score = state.calls, score
+    return walk

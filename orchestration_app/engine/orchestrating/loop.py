@@ -118,11 +118,11 @@ def next_step(
     state = policy.begin(task, max_steps=limits.max_steps, budget=limits.budget, costs=costs)
     for call in calls:
         state = policy.after(state, [call])
-    asked = _decided(policy, state, limits, _Purse(state.left), worst, 0, _generator(seed, 0, state.steps))
+    questions = _decided(policy, state, limits, _Purse(state.left), worst, 0, _generator(seed, 0, state.steps))
     try:
-        question = next(asked)
+        question = next(questions)
         while True:
-            question = asked.send(policy.distribution(question.state, question.available))
+            question = questions.send(policy.distribution(question.state, question.available))
     except StopIteration as end:
         decision: Decision = end.value
         return decision
@@ -189,7 +189,7 @@ def questioned(
         for request in turn.requests:
             call = _settled(request, outcomes[request.number], purse)
             by_path[request.path].append(call)
-        spent.turn([call for made in by_path.values() for call in made])
+        spent.turn([call for calls in by_path.values() for call in calls])
         calls += len(turn.requests)
         number += 1
         _advance(policy, paths, turn, by_path)
@@ -313,7 +313,7 @@ class _Spent:
         answers = tuple(path.state.answer for path in paths)
         reasons = tuple(path.reason or "stop" for path in paths)
         # The reason of the path whose answer it is, else of the first.
-        winner = next((i for i, own in enumerate(answers) if own is not None and own == answer), 0)
+        winner = next((i for i, candidate in enumerate(answers) if candidate is not None and candidate == answer), 0)
         return Ended(
             answer,
             max(path.state.steps for path in paths),
@@ -353,8 +353,8 @@ def _turn(
         decisions.append(decision)
         for agent in decision.chosen:
             bound = worst(agent, path.state)
-            made = path.state.calls
-            requests.append(Request(calls + len(requests), path.number, path.state.steps, agent, bound, made))
+            calls_so_far = path.state.calls
+            requests.append(Request(calls + len(requests), path.number, path.state.steps, agent, bound, calls_so_far))
     return Turn(number, tuple(decisions), tuple(requests))
 
 
@@ -377,14 +377,14 @@ def _settled(request: Request, outcome: Outcome, purse: _Purse) -> Call:
     return Call(request.agent, outcome.content, False, cost, outcome.tokens, outcome.latency, answer)
 
 
-def _advance(policy: Policy, paths: Sequence[_Path], turn: Turn, made: Mapping[int, Sequence[Call]]) -> None:
+def _advance(policy: Policy, paths: Sequence[_Path], turn: Turn, calls_by_path: Mapping[int, Sequence[Call]]) -> None:
     """Every path that decided is one step on, or at its end."""
     for decision in turn.decisions:
         path = paths[decision.path]
         if decision.reason is not None or not decision.chosen:
             path.reason = decision.reason or "stop"
         else:
-            path.state = policy.after(path.state, made[path.number])
+            path.state = policy.after(path.state, calls_by_path[path.number])
 
 
 def _aggregated(

@@ -82,8 +82,8 @@ class OneShot:
     def beside(self, state: State, agent: int, available: Collection[int], after: Collection[int]) -> tuple[int, ...]:
         """Who is called at the same time as `agent`, itself included: all of the set that do not need what others say (`after` do),
         the cheapest first. Those that need it follow one by one, once nobody else is left."""
-        left = [at for at in self._set(state) if self.ids[at] in available]
-        free = [at for at in left if self.ids[at] not in after]
+        uncalled = [at for at in self._set(state) if self.ids[at] in available]
+        free = [at for at in uncalled if self.ids[at] not in after]
         order = sorted(free, key=lambda at: (float(state.costs[at]), at))
         if not order:
             return (agent,)
@@ -99,6 +99,6 @@ class OneShot:
         elif not set_:
             # It stops of its own accord, which is something else than that nobody may be called.
             probabilities[open_] = 1e-9
-        left = [(float(state.costs[at]), at) for at in set_ if at in open_]
-        probabilities[min(left)[1] if left else -1] = 1.0
+        by_cost = [(float(state.costs[at]), at) for at in set_ if at in open_]
+        probabilities[min(by_cost)[1] if by_cost else -1] = 1.0
         return Distribution(self.ids, probabilities, np.log(np.maximum(probabilities, 1e-9)))

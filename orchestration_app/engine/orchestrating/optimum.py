@@ -73,9 +73,9 @@ class Optimum:
                     continue  # not even certain success would pay for the call
                 joint = np.einsum("h,hok->ok", belief, pool.dynamics[a])  # (O, H)
                 chances = joint.sum(axis=1)
-                seen = np.flatnonzero(chances > 1e-12)
-                parts = [self.from_belief(joint[o] / chances[o], step + 1)[1] for o in seen.tolist()]
-                after = _mean(parts, chances[seen] / chances[seen].sum())
+                possible = np.flatnonzero(chances > 1e-12)
+                parts = [self.from_belief(joint[o] / chances[o], step + 1)[1] for o in possible.tolist()]
+                after = _mean(parts, chances[possible] / chances[possible].sum())
                 reward = after.reward - spent
                 if reward > best.reward + 1e-12:
                     best = Expected(reward, after.success, after.cost + cost, after.steps + 1)

@@ -79,32 +79,32 @@ def read(orchestrator: Orchestrator, logged: Sequence[KeptEpisode], reward: Rewa
     drawn."""
     place = {identifier: a for a, identifier in enumerate(orchestrator.ids)}
     usable = [
-        one for one in logged
-        if all(call.agent in place for step in one.steps for call in step.calls)
-        and sum(step.propensity < 1 for step in one.steps) <= 1
+        episode for episode in logged
+        if all(call.agent in place for step in episode.steps for call in step.calls)
+        and sum(step.propensity < 1 for step in episode.steps) <= 1
     ]  # fmt: skip
-    tasks = read_tasks(orchestrator, [one.task for one in usable])
+    tasks = read_tasks(orchestrator, [episode.task for episode in usable])
     called = np.zeros((len(usable), len(place)), np.bool_)
-    for row, one in enumerate(usable):
-        called[row, [place[call.agent] for step in one.steps for call in step.calls]] = True
+    for row, episode in enumerate(usable):
+        called[row, [place[call.agent] for step in episode.steps for call in step.calls]] = True
     return SetLog(
         tasks.texts, tasks.log_odds, np.asarray(tasks.one_shot, np.bool_), called,
-        np.array([float(np.prod([step.propensity for step in one.steps])) for one in usable]),
-        np.array([one.score for one in usable]),
-        np.array([sum(reward.cost(step.calls) for step in one.steps) for one in usable]),
-        np.array([one.weight for one in usable]),
+        np.array([float(np.prod([step.propensity for step in episode.steps])) for episode in usable]),
+        np.array([episode.score for episode in usable]),
+        np.array([sum(reward.cost(step.calls) for step in episode.steps) for episode in usable]),
+        np.array([episode.weight for episode in usable]),
     )  # fmt: skip
 
 
 def fit(log: SetLog, rows: BoolArray | None = None) -> OutcomeModel:
     """m on some rows of the log, or all. A score between 0 and 1 counts as a part of a success and the rest of a failure."""
     rows = np.ones(len(log), np.bool_) if rows is None else rows
-    seen = _features(log.log_odds[rows], log.called[rows])
+    features = _features(log.log_odds[rows], log.called[rows])
     score, weight = log.score[rows], log.weight[rows]
-    prior = np.zeros(seen.shape[1])
+    prior = np.zeros(features.shape[1])
     return OutcomeModel(
         logistic(
-            np.concatenate([seen, seen]), np.arange(2 * len(seen)) < len(seen), prior, RIDGE,
+            np.concatenate([features, features]), np.arange(2 * len(features)) < len(features), prior, RIDGE,
             np.concatenate([weight * score, weight * (1 - score)]),
         )
     )  # fmt: skip
@@ -132,13 +132,15 @@ class OutcomeWorld:
     ) -> OutcomeWorld:  # fmt: skip
         """The world of the logged tasks, of `texts`, and of `paths` that say more of what agents answer."""
         log = read(orchestrator, logged, Reward())
-        made: dict[int, list[Call]] = {}
+        calls_by_agent: dict[int, list[Call]] = {}
         path_of_task = {path.task: path for path in paths}
-        for one in logged:
-            calls = tuple(call for step in one.steps for call in step.calls)
+        for episode in logged:
+            calls = tuple(call for step in episode.steps for call in step.calls)
             for call in calls:
-                made.setdefault(call.agent, []).append(call)
-            path_of_task.setdefault(one.task, RecordedPath(one.task, frozenset(), calls, one.score, ordered=True))
+                calls_by_agent.setdefault(call.agent, []).append(call)
+            path_of_task.setdefault(
+                episode.task, RecordedPath(episode.task, frozenset(), calls, episode.score, ordered=True)
+            )
         for text in texts:
             path_of_task.setdefault(text, RecordedPath(text, frozenset(), ()))
         tasks = read_tasks(orchestrator, list(path_of_task))
@@ -146,7 +148,7 @@ class OutcomeWorld:
             RecordedWorld.of(orchestrator.agents, list(path_of_task.values())), fit(log),
             dict(zip(tasks.texts, tasks.log_odds, strict=True)),
             dict(zip(tasks.texts, np.asarray(tasks.one_shot, np.bool_), strict=True)),
-            {agent: _usual(calls) for agent, calls in made.items()},
+            {agent: _usual(calls) for agent, calls in calls_by_agent.items()},
         )  # fmt: skip
 
     def spent(self, reward: Reward) -> Floats:
@@ -167,8 +169,8 @@ class OutcomeWorld:
         ]
         best = np.array(options)[np.argmax(worth, axis=0), np.arange(len(texts))]
         paths = []
-        for text, own in zip(texts, best, strict=True):
-            called = [agent.id for agent, needed in zip(self.agents, own, strict=True) if needed]
+        for text, required in zip(texts, best, strict=True):
+            called = [agent.id for agent, needed in zip(self.agents, required, strict=True) if needed]
             paths.append(RecordedPath(text, frozenset(called), tuple(self.call(text, (), agent) for agent in called)))
         return paths
 
@@ -178,10 +180,10 @@ class OutcomeWorld:
 
     def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
         answer = self.recorded.call(task, calls, agent)
-        own = self.usual.get(agent)
-        if own is None:
-            return replace(answer, cost=next((one.cost for one in self.agents if one.id == agent), 1.0))
-        return replace(answer, cost=own.cost, tokens=own.tokens, latency=own.latency)
+        usual = self.usual.get(agent)
+        if usual is None:
+            return replace(answer, cost=next((agent_.cost for agent_ in self.agents if agent_.id == agent), 1.0))
+        return replace(answer, cost=usual.cost, tokens=usual.tokens, latency=usual.latency)
 
     def score(self, task: str, calls: Sequence[Call]) -> float:
         called = {call.agent for call in calls}
@@ -204,11 +206,11 @@ def say_more(log: SetLog, by_labels: Floats) -> bool:
     ours, theirs = np.empty(len(log)), np.empty(len(log))
     for here in _folds(log):
         ours[here] = fit(log, ~here).expected(log.log_odds[here], log.called[here])
-        seen = np.stack([np.ones(len(log)), by_labels], axis=1)
-        twice = np.concatenate([seen[~here], seen[~here]])
+        inputs = np.stack([np.ones(len(log)), by_labels], axis=1)
+        twice = np.concatenate([inputs[~here], inputs[~here]])
         counts = np.concatenate([log.weight[~here] * log.score[~here], log.weight[~here] * (1 - log.score[~here])])
         line = logistic(twice, np.arange(len(twice)) < len(twice) // 2, np.zeros(2), RIDGE, counts)
-        theirs[here] = sigmoid(seen[here] @ line)
+        theirs[here] = sigmoid(inputs[here] @ line)
     gained = (theirs - log.score) ** 2 - (ours - log.score) ** 2
     return intervals.spread(gained).low > 0
 
@@ -253,4 +255,4 @@ def _folds(log: SetLog) -> list[BoolArray]:
     """The rows of each fold; all episodes of a task are in one."""
     at = {text: place % FOLDS for place, text in enumerate(dict.fromkeys(log.texts))}
     fold = np.array([at[text] for text in log.texts])
-    return [fold == one for one in range(FOLDS)]
+    return [fold == number for number in range(FOLDS)]

@@ -1,7 +1,7 @@
 """The orchestrator that serves: a state in, a distribution over the agents and STOP out. Pure, and numpy only.
 
     z_a    = w · relu(W [own_a, shared] + b + E_a) + k · own_a + R_a · shared + T[last, a]          for each agent a
-    z_STOP = v · relu(V [mean own, shared] + c) + R_STOP · shared + T[last, STOP]
+    z_STOP = v · relu(V [mean per_agent, shared] + c) + R_STOP · shared + T[last, STOP]
     π(a | s) = exp(z_a) / Σ exp(z)                                                   over what is allowed
 
 own_a and shared are `State.features`, E_a float32[H] and R_a float32[WIDTH] what is learnt of agent a alone, T float32[A + 1, A +
@@ -27,8 +27,9 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
-from training_app.engine.reading.scorers import Platt, load_scorer
-from training_app.engine.routing.router import Router, scorer_parts
+from training_app.engine.reading.scorers import Platt
+from training_app.engine.routing.router import Router
+from training_app.engine.routing.text_reader import scorer_of, scorer_parts
 
 KIND = "orchestrator"
 BARRED = -1e9  # the logit of what is not allowed
@@ -79,17 +80,19 @@ class Network:
     def hidden(self) -> int:
         return len(self.tensors["agent.out"])
 
-    def logits(self, own: FloatArray, shared: FloatArray, last: NDArray[np.int64]) -> FloatArray:
-        """The logits of B states, float32[B, A + 1]: own float32[B, A, len(OWN)], shared float32[B, WIDTH], `last` int64[B] the place
-        of the agent that answered last, A where none has."""
-        t, width = self.tensors, own.shape[-1]
+    def logits(self, per_agent: FloatArray, shared: FloatArray, last: NDArray[np.int64]) -> FloatArray:
+        """The logits of B states, float32[B, A + 1]: per_agent float32[B, A, len(OWN)], shared float32[B, WIDTH], `last` int64[B] the
+        place of the agent that answered last, A where none has."""
+        t, width = self.tensors, per_agent.shape[-1]
         # With an axis of one row, each state is a product of its own: the last bit does not depend on who else is asked about.
         row = shared[:, None]  # (B, 1, WIDTH)
         inner = (
-            row @ t["agent.in"][width:] + t["agent.bias"] + own @ t["agent.in"][:width] + t["agent.own"]
+            row @ t["agent.in"][width:] + t["agent.bias"] + per_agent @ t["agent.in"][:width] + t["agent.own"]
         )  # (B, A, H)
-        agents = np.maximum(inner, 0) @ t["agent.out"][:, None] + own @ t["agent.line"][:, None]  # (B, A, 1)
-        inner = own.mean(axis=1, keepdims=True) @ t["stop.in"][:width] + row @ t["stop.in"][width:] + t["stop.bias"]
+        agents = np.maximum(inner, 0) @ t["agent.out"][:, None] + per_agent @ t["agent.line"][:, None]  # (B, A, 1)
+        inner = (
+            per_agent.mean(axis=1, keepdims=True) @ t["stop.in"][:width] + row @ t["stop.in"][width:] + t["stop.bias"]
+        )
         stop = np.maximum(inner, 0) @ t["stop.out"][:, None] + t["stop.shift"]  # (B, 1, H) -> (B, 1, 1)
         scores: FloatArray = np.concatenate([agents[..., 0] + t["agent.shift"], stop[:, 0]], axis=1).astype(np.float32)
         scores += (row @ t["shared"])[:, 0] + t["next"][last]
@@ -212,10 +215,10 @@ class Orchestrator:
     def distributions(self, states: Sequence[State], available: Sequence[Collection[int] | None]) -> list[Distribution]:
         """What the policy would do in each of B states, its agents out of `available` at the same place, in one product for all. To
         the last bit what each has alone."""
-        own, shared = features(states)  # (B, A, len(OWN)), (B, WIDTH)
+        per_agent, shared = features(states)  # (B, A, len(OWN)), (B, WIDTH)
         last = np.array([self.last(state) for state in states])
-        logits = self.network.logits(own, shared, last)  # (B, A + 1)
-        allowed = np.stack([self.allowed(*one) for one in zip(states, available, strict=True)])
+        logits = self.network.logits(per_agent, shared, last)  # (B, A + 1)
+        allowed = np.stack([self.allowed(*pair) for pair in zip(states, available, strict=True)])
         probabilities = softmax(logits, allowed)
         return [Distribution(self.ids, p, z) for p, z in zip(probabilities, logits, strict=True)]
 
@@ -227,28 +230,28 @@ class Orchestrator:
         """What spoke for an agent (id; None for STOP) in a state: the features that moved its logit against the mean of the others
         most,
         (name, by how much), strongest first. A feature's part is what the logit loses where the feature is 0."""
-        own, shared = state.features()
+        per_agent, shared = state.features()
         last = self.last(state)
         at = len(self.ids) if agent is None else self._place[agent]
 
-        def lead(own: FloatArray, shared: FloatArray, last: int) -> float:
-            logits = self.network.logits(own[None], shared[None], np.array([last]))[0]
+        def lead(per_agent: FloatArray, shared: FloatArray, last: int) -> float:
+            logits = self.network.logits(per_agent[None], shared[None], np.array([last]))[0]
             return float(logits[at] - np.delete(logits, at).mean())
 
-        whole = lead(own, shared, last)
+        whole = lead(per_agent, shared, last)
         parts: dict[str, float] = {}
         for i, name in enumerate(OWN):
-            without = own.copy()
+            without = per_agent.copy()
             without[:, i] = 0
             parts[name] = whole - lead(without, shared, last)
         for i, name in enumerate(SHARED):
             less = shared.copy()
             less[i] = 0
-            parts[f"{name} (all)"] = whole - lead(own, less, last)
+            parts[f"{name} (all)"] = whole - lead(per_agent, less, last)
         less = shared.copy()
         less[len(SHARED) :] = 0
-        parts["what the outputs say"] = whole - lead(own, less, last)
-        parts["who answered last"] = whole - lead(own, shared, len(self.ids))
+        parts["what the outputs say"] = whole - lead(per_agent, less, last)
+        parts["who answered last"] = whole - lead(per_agent, shared, len(self.ids))
         ordered = sorted(parts.items(), key=lambda part: -abs(part[1]))
         return [(name, round(part, 4)) for name, part in ordered[:top] if abs(part) > 1e-6]
 
@@ -301,24 +304,13 @@ class Orchestrator:
         if config.get("kind") != KIND:
             raise ArtifactError(f"the artifact is a {config.get('kind', 'set router')}, not an {KIND}")
         try:
-            agents = tuple(
-                Agent(
-                    int(a["id"]),
-                    str(a["name"]),
-                    str(a.get("description", "")),
-                    code=str(a.get("code", "")),
-                    cost=float(a.get("cost", 0.0)),
-                )
-                for a in config["agents"]
-            )
+            agents = parts.agents
             router = None
             if config.get("router"):
                 router = Router.from_artifact(Artifact(config["router"], parts.vocabulary, tensors))
             outputs = None
             if config.get("outputs"):
-                entry = config["outputs"]
-                settings = {**entry.get("settings", {}), **parts.vocabulary.get("outputs", {})}
-                scorer = load_scorer(str(entry["kind"]), settings, _under("outputs.", tensors))
+                scorer = scorer_of("outputs", parts)
                 outputs = Outputs(scorer, Platt(tensors["outputs_platt.scale"], tensors["outputs_platt.shift"]))
             if config["encoding"] == "sentences":
                 sentences.check(str(config.get("sentences")))
@@ -340,10 +332,6 @@ class Orchestrator:
                 raise
             raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
         return orchestrator
-
-
-def _under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 def fresh_network(agents: int, hidden: int, rng: np.random.Generator, *, one_shot: bool) -> Network:

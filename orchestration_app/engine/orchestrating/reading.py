@@ -14,8 +14,9 @@ from orchestration_app.engine.orchestrating.state import ENCODING, Heard
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.reading import sentences
 from training_app.engine.reading.scorers import FittedScorer, Platt
-from training_app.engine.routing.policy import greedy
+from training_app.engine.routing.allowed import SetLimits
 from training_app.engine.routing.router import Router
+from training_app.engine.routing.walking import greedy
 
 KEPT = 4096  # texts whose readings are remembered
 LONGEST = 4_000  # characters of an output that are read
@@ -56,21 +57,18 @@ class Reader:
 
     def task(self, text: str) -> FloatArray:
         """The scorer's log-odds of a task, float32[A]; zeros without a router."""
-        return np.zeros(self.agents, np.float32) if self.router is None else self.router.log_odds([text])[0]
+        return np.zeros(self.agents, np.float32) if self.router is None else self.router.reader.log_odds([text])[0]
 
     def one_shot(self, log_odds: FloatArray) -> FloatArray:
         """The set router's sets by log-odds float32[N, A], as 0 and 1 float32[N, A]."""
         if self.router is None:
             return np.zeros_like(log_odds)
-        min_agents, max_agents = self.router.limits
         chosen, _, _ = greedy(
             self.router.policy,
             log_odds,
             np.zeros((len(log_odds), 0), np.float32),
             np.ones(log_odds.shape, np.bool_),
-            min_agents=min_agents,
-            max_agents=max_agents,
-            margin=self.router.calibration.margin,
+            SetLimits(*self.router.limits, self.router.calibration.margin),
         )
         return chosen.astype(np.float32)
 
@@ -124,6 +122,6 @@ def fitted_projection(texts: list[str]) -> NDArray[Any]:
     vectors = sentences.embed(texts)
     _, _, directions = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     projection = np.zeros((sentences.SIZE, ENCODING), np.float32)
-    kept = directions[:ENCODING].T
-    projection[:, : kept.shape[1]] = kept
+    leading = directions[:ENCODING].T
+    projection[:, : leading.shape[1]] = leading
     return projection

@@ -29,6 +29,9 @@ from orchestration_app.engine.orchestrating.state import OWN, WIDTH
 
 CLIP = 1.0  # the largest norm of a gradient
 MOMENTUM = 0.9  # of the running moments of returns
+IMITATED_AT_ONCE = 128  # states of a batch of recorded paths
+#: From logs: the most that one step counts, and what the policy's entropy is worth.
+LARGEST_WEIGHT, LOG_ENTROPY = 5.0, 0.01
 
 
 class PolicyNetwork(nn.Module):
@@ -39,15 +42,17 @@ class PolicyNetwork(nn.Module):
         for name in PARAMETERS:
             setattr(self, name.replace(".", "_"), nn.Parameter(torch.from_numpy(np.array(network.tensors[name]))))
 
-    def forward(self, own: torch.Tensor, shared: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        """own (B, A, F), shared (B, G), last (B) -> logits (B, A + 1)."""
+    def forward(self, per_agent: torch.Tensor, shared: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        """per_agent (B, A, F), shared (B, G), last (B) -> logits (B, A + 1)."""
         p = {name: getattr(self, name.replace(".", "_")) for name in PARAMETERS}
-        width = own.shape[-1]
+        width = per_agent.shape[-1]
         inner = (
-            (shared @ p["agent.in"][width:] + p["agent.bias"])[:, None] + own @ p["agent.in"][:width] + p["agent.own"]
+            (shared @ p["agent.in"][width:] + p["agent.bias"])[:, None]
+            + per_agent @ p["agent.in"][:width]
+            + p["agent.own"]
         )
-        agents = torch.relu(inner) @ p["agent.out"] + own @ p["agent.line"] + p["agent.shift"]  # (B, A)
-        inner = own.mean(dim=1) @ p["stop.in"][:width] + shared @ p["stop.in"][width:] + p["stop.bias"]  # (B, H)
+        agents = torch.relu(inner) @ p["agent.out"] + per_agent @ p["agent.line"] + p["agent.shift"]  # (B, A)
+        inner = per_agent.mean(dim=1) @ p["stop.in"][:width] + shared @ p["stop.in"][width:] + p["stop.bias"]  # (B, H)
         stop = torch.relu(inner) @ p["stop.out"] + p["stop.shift"]  # (B)
         logits: torch.Tensor = torch.cat([agents, stop[:, None]], dim=1) + shared @ p["shared"] + p["next"][last]
         return logits
@@ -69,10 +74,10 @@ class Baseline(nn.Module):
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
 
-    def forward(self, own: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    def forward(self, per_agent: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
         """(B, A, F), (B, G) -> (B)."""
-        seen = torch.cat([own.mean(dim=1), own.amax(dim=1), shared], dim=1)
-        value: torch.Tensor = self.outer(torch.relu(self.inner(seen)))[:, 0]
+        pooled = torch.cat([per_agent.mean(dim=1), per_agent.amax(dim=1), shared], dim=1)
+        value: torch.Tensor = self.outer(torch.relu(self.inner(pooled)))[:, 0]
         return value
 
 
@@ -104,10 +109,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """N decisions of some episodes as tensors: own (N, A, F), shared (N, G), last (N), allowed (N, A + 1), actions (N), returns
+    """N decisions of some episodes as tensors: per_agent (N, A, F), shared (N, G), last (N), allowed (N, A + 1), actions (N), returns
     (N)."""
 
-    own: torch.Tensor
+    per_agent: torch.Tensor
     shared: torch.Tensor
     last: torch.Tensor
     allowed: torch.Tensor
@@ -119,7 +124,7 @@ class Batch:
         max_steps = environment.orchestrator.max_steps
         returns = [environment.reward.returns(w.costs, w.score, max_steps) for w in walks]
         return cls(
-            torch.from_numpy(np.stack([own for w in walks for own in w.own])),
+            torch.from_numpy(np.stack([per_agent for w in walks for per_agent in w.per_agent])),
             torch.from_numpy(np.stack([shared for w in walks for shared in w.shared])),
             torch.tensor([last for w in walks for last in w.last]),
             torch.from_numpy(np.stack([allowed for w in walks for allowed in w.allowed])),
@@ -129,7 +134,7 @@ class Batch:
 
     def log_p(self, policy: PolicyNetwork) -> torch.Tensor:
         """log π of every action, (N, A + 1); what is not allowed has next to no probability."""
-        logits = policy(self.own, self.shared, self.last)
+        logits = policy(self.per_agent, self.shared, self.last)
         return torch.log_softmax(logits.masked_fill(~self.allowed, BARRED), dim=1)
 
 
@@ -153,8 +158,8 @@ def learn(
         rng.bit_generator.state = resume["rng"]
         mean, square, begin = resume["mean"], resume["square"], resume["update"]
     for update in range(begin + 1, settings.updates + 1):
-        left = 1 - (update - 1) / settings.updates
-        rate = settings.learning_rate * (0.5 * (1 - np.cos(np.pi * left)) if settings.decay else 1.0)
+        remaining = 1 - (update - 1) / settings.updates
+        rate = settings.learning_rate * (0.5 * (1 - np.cos(np.pi * remaining)) if settings.decay else 1.0)
         for group in optimizer.param_groups:
             group["lr"] = rate
         drawn = rng.integers(len(environment), size=settings.episodes).tolist()
@@ -169,10 +174,10 @@ def learn(
 
         log_p = batch.log_p(policy)  # (N, A + 1)
         chosen = log_p.gather(1, batch.actions[:, None])[:, 0]
-        values = baseline(batch.own, batch.shared)
+        values = baseline(batch.per_agent, batch.shared)
         entropy = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
         loss = -((returns - values.detach()) * chosen).mean()  # -Â_t log π(a_t | s_t)
-        loss = loss - settings.entropy * left * entropy + 0.5 * ((returns - values) ** 2).mean()
+        loss = loss - settings.entropy * remaining * entropy + 0.5 * ((returns - values) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, CLIP)
@@ -211,7 +216,6 @@ def imitate(
     *,
     epochs: int = 20,
     learning_rate: float = 0.003,
-    batch_size: int = 128,
     seed: int = 0,
 ) -> Network:
     """Behaviour cloning of recorded paths, whose tasks are the environment's, in its order: -Σ_a q(a) log π(a | s), where q is the
@@ -223,15 +227,15 @@ def imitate(
     goal = torch.from_numpy(np.stack(targets))  # (N, A + 1)
     policy = PolicyNetwork(network)
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
-    count, total = len(goal), epochs * -(-len(goal) // batch_size)
+    count, total = len(goal), epochs * -(-len(goal) // IMITATED_AT_ONCE)
     step = 0
     for _ in range(epochs):
         order = torch.from_numpy(rng.permutation(count))
-        for rows in order.split(batch_size):
+        for rows in order.split(IMITATED_AT_ONCE):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate * 0.5 * (1 + np.cos(np.pi * step / total))
             part = Batch(
-                batch.own[rows], batch.shared[rows], batch.last[rows], batch.allowed[rows], batch.actions[rows],
+                batch.per_agent[rows], batch.shared[rows], batch.last[rows], batch.allowed[rows], batch.actions[rows],
                 batch.returns,
             )  # fmt: skip
             loss = -(goal[rows] * part.log_p(policy).clamp(min=-50)).sum(dim=1).mean()
@@ -254,7 +258,7 @@ def _along(
         calls = [call for call in path.calls if call.agent in place]
         if not path.ordered:
             calls = [calls[i] for i in rng.permutation(len(calls)).tolist()]
-        state, made = environment.first(task), Walk(task)
+        state, walk = environment.first(task), Walk(task)
         for t, call in enumerate([*calls, None]):
             allowed = environment.allowed(state)
             goal = np.zeros(len(ids) + 1, np.float32)
@@ -266,16 +270,16 @@ def _along(
             if not (goal * allowed).any():
                 break
             targets.append(goal * allowed / (goal * allowed).sum())
-            own, shared = state.features()
-            made.own.append(own)
-            made.shared.append(shared)
-            made.last.append(environment.orchestrator.last(state))
-            made.allowed.append(allowed)
-            made.actions.append(int(goal.argmax()))
-            made.costs.append(0.0)
+            per_agent, shared = state.features()
+            walk.per_agent.append(per_agent)
+            walk.shared.append(shared)
+            walk.last.append(environment.orchestrator.last(state))
+            walk.allowed.append(allowed)
+            walk.actions.append(int(goal.argmax()))
+            walk.costs.append(0.0)
             if call is not None:
                 state = environment.orchestrator.after(state, [call])
-        walks.append(made)
+        walks.append(walk)
     return walks, targets
 
 
@@ -286,8 +290,6 @@ def learn_from_logs(
     *,
     epochs: int = 30,
     learning_rate: float = 0.003,
-    clip: float = 5.0,
-    entropy: float = 0.01,
     seed: int = 0,
 ) -> Network:
     """Off-policy REINFORCE on logged episodes, with what the logging policy's `propensities` were: see the equations above."""
@@ -307,10 +309,10 @@ def learn_from_logs(
         with torch.no_grad():
             ratio = chosen - behaved
             # The product over the steps of each episode so far, as a sum of logarithms.
-            weights = torch.cat([part.cumsum(0) for part in ratio.split(lengths)]).exp().clamp(max=clip)
-        values = baseline(batch.own, batch.shared)
+            weights = torch.cat([part.cumsum(0) for part in ratio.split(lengths)]).exp().clamp(max=LARGEST_WEIGHT)
+        values = baseline(batch.per_agent, batch.shared)
         spent = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
-        loss = -(weights * (returns - values.detach()) * chosen).mean() - entropy * spent
+        loss = -(weights * (returns - values.detach()) * chosen).mean() - LOG_ENTROPY * spent
         loss = loss + 0.5 * (weights * (returns - values) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()

@@ -122,8 +122,8 @@ def transitions(walks: Sequence[Walk], agents: Sequence[int]) -> list[list[int]]
     """How often which agent followed which: rows are agents in their order and the start, columns agents and STOP."""
     place = {agent: a for a, agent in enumerate(agents)}
     counts = np.zeros((len(agents) + 1, len(agents) + 1), np.int64)
-    for made in walks:
-        path = [len(agents), *(place[call.agent] for call in made.calls if call.agent in place)]
+    for walked in walks:
+        path = [len(agents), *(place[call.agent] for call in walked.calls if call.agent in place)]
         for before, after in zip(path, [*path[1:], len(agents)], strict=True):
             counts[before, after] += 1
     counted: list[list[int]] = counts.tolist()
@@ -137,7 +137,7 @@ def convergence(logs: Sequence[Sequence[Mapping[str, float]]]) -> list[dict[str,
     steps = sorted(set.intersection(*(set(measured_steps) for measured_steps in by_step))) if by_step else []
     measured_steps = []
     for step in steps:
-        worths = np.array([one[step] for one in by_step])
+        worths = np.array([by_seed[step] for by_seed in by_step])
         spread: dict[str, Any] = {"mean": float(worths[0]), "low": None, "high": None}
         measured_steps.append(
             {"step": step, "val_reward": intervals.spread(worths).plain() if len(worths) > 1 else spread}

@@ -111,12 +111,12 @@ class SimulatedPool:
     def call_of(self, task: str, number: int, agent: int, observation: int) -> Call:
         """That call as an orchestrator hears of it."""
         saying = self.sayings[self.names[observation]]
-        own = self.agents[agent]
+        agent_ = self.agents[agent]
         if saying.failed:
-            return Call(own.id, "", True, own.cost, 0, self.latency)
+            return Call(agent_.id, "", True, agent_.cost, 0, self.latency)
         wordings = saying.wordings
         text = wordings[min(int(_chance(task, f"{number}:wording") * len(wordings)), len(wordings) - 1)]
-        return Call(own.id, text, False, own.cost, self.tokens, self.latency, text if saying.answers else None)
+        return Call(agent_.id, text, False, agent_.cost, self.tokens, self.latency, text if saying.answers else None)
 
     def replay(self, task: str, called: Sequence[int]) -> int:
         """The hidden state after calls of these agents (ids); one that the pool does not know changes nothing."""
@@ -143,7 +143,7 @@ class SimulatedPool:
         kinds = rng.choice(len(self.kinds), size=count, p=shares / shares.sum())
         tickets = rng.permutation(900_000)[:count] + 100_000
         wordings = [self.kinds[k].wordings for k in kinds.tolist()]
-        texts = [own[int(rng.integers(len(own)))] for own in wordings]
+        texts = [wordings_of_kind[int(rng.integers(len(wordings_of_kind)))] for wordings_of_kind in wordings]
         return [f"{text} (ticket {ticket})" for text, ticket in zip(texts, tickets.tolist(), strict=True)]
 
 
@@ -169,15 +169,15 @@ def simulated_pool(
                 dynamics[a, h, observations[observation], at[successor]] += probability
     if not np.allclose(dynamics.sum(axis=(2, 3)), 1):
         raise ValueError(f"the moves of {name} do not sum to one")
-    made = []
+    task_kinds = []
     for share, wordings, weight in kinds:
         prior = np.array([weight(state) for state in states], np.float64)
-        made.append(TaskKind(share, tuple(wordings), prior / prior.sum()))
+        task_kinds.append(TaskKind(share, tuple(wordings), prior / prior.sum()))
     return SimulatedPool(
         name,
         tuple(agents),
         tuple(states),
-        tuple(made),
+        tuple(task_kinds),
         sayings,
         dynamics,
         np.array([right(state) for state in states], np.bool_),

@@ -141,8 +141,8 @@ class State:
 
     def features(self) -> tuple[FloatArray, FloatArray]:
         """What the policy sees: (float32[A, len(OWN)] by agent, float32[WIDTH] shared)."""
-        own, shared = features([self])
-        return own[0], shared[0]
+        per_agent, shared = features([self])
+        return per_agent[0], shared[0]
 
 
 # Over 60 lines. A table of what a policy sees, one line each, in the order of OWN and SHARED.
@@ -188,19 +188,19 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     scale = np.maximum(costs.mean(axis=1), 1e-9)  # (B)
     called = times[..., 0] > 0
     pending = one_shot * ~called
-    own = np.empty((count, agents, len(OWN)), np.float32)
-    own[..., 0] = log_odds.clip(-LIMIT, LIMIT) / LIMIT
-    own[..., 1] = p
-    own[..., 2] = one_shot
-    own[..., 3] = pending
-    own[..., 4] = called
-    own[..., 5:8] = np.log1p(times)
-    own[..., 8] = says.clip(-LIMIT, LIMIT) / LIMIT
-    own[..., 9] = np.where(begun[:, None], strongest.clip(-LIMIT, LIMIT) / LIMIT, 0)
-    own[..., 10] = np.log1p(costs / scale[:, None])
-    left = np.where(limited, np.maximum(figures[:, 4], 1e-9), 1.0)
-    own[..., 11] = np.where(limited[:, None], np.minimum(costs / left[:, None], 1.0), 0)
-    own[..., 12] = answered_last
+    per_agent = np.empty((count, agents, len(OWN)), np.float32)
+    per_agent[..., 0] = log_odds.clip(-LIMIT, LIMIT) / LIMIT
+    per_agent[..., 1] = p
+    per_agent[..., 2] = one_shot
+    per_agent[..., 3] = pending
+    per_agent[..., 4] = called
+    per_agent[..., 5:8] = np.log1p(times)
+    per_agent[..., 8] = says.clip(-LIMIT, LIMIT) / LIMIT
+    per_agent[..., 9] = np.where(begun[:, None], strongest.clip(-LIMIT, LIMIT) / LIMIT, 0)
+    per_agent[..., 10] = np.log1p(costs / scale[:, None])
+    budgets = np.where(limited, np.maximum(figures[:, 4], 1e-9), 1.0)
+    per_agent[..., 11] = np.where(limited[:, None], np.minimum(costs / budgets[:, None], 1.0), 0)
+    per_agent[..., 12] = answered_last
 
     uncalled = np.where(called, 0, p)
     shared = np.empty((count, WIDTH), np.float32)
@@ -219,7 +219,7 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     shared[:, 10] = figures[:, 7]
     shared[:, 11] = np.log1p(figures[:, 8]) / 10
     shared[:, len(SHARED) :] = encoded
-    return own, shared
+    return per_agent, shared
 
 
 def task_of(messages: Sequence[Mapping[str, str]]) -> str:

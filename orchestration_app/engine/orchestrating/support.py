@@ -104,13 +104,13 @@ def _moves(agent: int, state: Hidden) -> Moves:
         if answer == "none":
             moves = [(1.0, "nothing", state)]
         else:
-            seen = KNOWS if answer == "right" else 1 - KNOWS
-            moves = [(seen, "holds", state), (1 - seen, "wrong", state)]
+            chance = KNOWS if answer == "right" else 1 - KNOWS
+            moves = [(chance, "holds", state), (1 - chance, "wrong", state)]
     elif agent == SENIOR:
         moves = list(answered(SETTLED))
     else:
-        own = DESKS[about] == agent
-        moves = list(answered((HARD if hard else EASY) if own else FOREIGN))
+        about_own_desk = DESKS[about] == agent
+        moves = list(answered((HARD if hard else EASY) if about_own_desk else FOREIGN))
     return [*((p * (1 - BROKEN), observation, after) for p, observation, after in moves), (BROKEN, "failed", state)]
 
 
@@ -220,9 +220,9 @@ def playbook(pool: SimulatedPool, task: str) -> RecordedPath:
     calls: list[Call] = []
 
     def call(agent: int) -> Call:
-        made = pool.respond(task, [c.agent for c in calls], agent)
-        calls.append(made)
-        return made
+        response = pool.respond(task, [c.agent for c in calls], agent)
+        calls.append(response)
+        return response
 
     named = call(TRIAGE).output
     call(next((DESKS[name] for name in DESKS if named in SAYINGS[name].wordings and named), BILLING))

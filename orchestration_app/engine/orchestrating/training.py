@@ -90,15 +90,15 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     timing["reading"] = time.process_time() - began
 
     began = time.process_time()
-    kept = BestNetwork(val)
-    log = yield from _learn(config, problem, environment, paths, kept)
-    on_the_log = _on_the_log(problem, environment, kept)
+    best_network = BestNetwork(val)
+    log = yield from _learn(config, problem, environment, paths, best_network)
+    on_the_log = _on_the_log(problem, environment, best_network)
     timing["policy"] = time.process_time() - began
 
     yield Progress("measure", 0, 1, "measuring")
     began = time.process_time()
-    best = _orchestrator(config, problem, kept.network, environment.orchestrator.reader)
-    best.version_info["kept"] = kept.name
+    best = _orchestrator(config, problem, best_network.network, environment.orchestrator.reader)
+    best.version_info["kept"] = best_network.name
     measured = replace(val, orchestrator=best)
     if problem.test:
         measured = replace(measured, tasks=read_tasks(best, problem.test))
@@ -114,7 +114,12 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
         labels = scorecard(replace(measured, world=problem.world), seed=config.seed)
         card |= {"measured_by": "outcomes", "by_labels": labels["metrics"]}
     card |= {
-        "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
+        "kept": {
+            "name": best_network.name,
+            "update": best_network.update,
+            "val_reward": best_network.worth,
+            "offered": best_network.offered,
+        },
         "measured_on": "test" if problem.test else "val",
         "log": log,
         "settings": config.to_mapping(),
@@ -156,12 +161,12 @@ def _learn(
     problem: Problem,
     environment: Environment,
     paths: Sequence[tuple[int, RecordedPath]],
-    kept: BestNetwork,
+    best_network: BestNetwork,
 ) -> Generator[Progress, None, list[dict[str, float]]]:
     """Learn from paths, from judged episodes, then by trying, and offer each network to `kept`. Returns the log of updates."""
     network, tasks = environment.orchestrator.network, environment.tasks
     log: list[dict[str, float]] = []
-    kept.offer(network, "one_shot" if problem.router is not None else "untrained", 0)
+    best_network.offer(network, "one_shot" if problem.router is not None else "untrained", 0)
     if config.imitate and paths:
         yield Progress("imitation", 0, 1, f"imitating {len(paths)} paths")
         index = [row for row, _ in paths]
@@ -169,18 +174,18 @@ def _learn(
             environment, tasks=Tasks(tuple(tasks.texts[i] for i in index), tasks.log_odds[index], tasks.one_shot[index])
         )
         network = reinforce.imitate(followed, network, [path for _, path in paths], seed=config.seed)
-        kept.offer(network, "imitation", 0)
+        best_network.offer(network, "imitation", 0)
     if config.logs and problem.logged and not isinstance(environment.world, outcomes.OutcomeWorld):
         yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
         network = _from_logs(environment, network, problem.logged, config.seed)
-        kept.offer(network, "logs", 0)
+        best_network.offer(network, "logs", 0)
     for update, learnt, metrics in _learnt(config, environment, network):
         if update % config.val_eval_freq == 0 or update == config.updates:
-            worth = kept.offer(learnt, config.learner, update)
+            worth = best_network.offer(learnt, config.learner, update)
             log.append({"step": update, **metrics, "val_reward": worth})
         yield Progress("policy", update, config.updates, "learning", metrics)
     if problem.router is not None:
-        kept.settle()
+        best_network.settle()
     return log
 
 
@@ -206,7 +211,7 @@ def _outcome_world(
     return outcomes.OutcomeWorld.of(orchestrator, problem.logged, list(problem.world.paths.values()), texts)
 
 
-def _on_the_log(problem: Problem, environment: Environment, kept: BestNetwork) -> dict[str, Any]:
+def _on_the_log(problem: Problem, environment: Environment, best_network: BestNetwork) -> dict[str, Any]:
     """What the kept network would have earned on the judged episodes, {} where there are too few. One that would have earned less than
     the one-shot set is given up for it."""
     orchestrator, world, reward = environment.orchestrator, environment.world, environment.reward
@@ -218,17 +223,21 @@ def _on_the_log(problem: Problem, environment: Environment, kept: BestNetwork) -
     if not isinstance(world, outcomes.OutcomeWorld):
         paths = list(world.paths.values()) if isinstance(world, RecordedWorld) else []
         world = outcomes.OutcomeWorld.of(orchestrator, problem.logged, paths, ())
-    own = replace(environment, tasks=read_tasks(orchestrator, log.texts), world=world)
+    logged_environment = replace(environment, tasks=read_tasks(orchestrator, log.texts), world=world)
     costs = world.spent(reward)
 
     def figures() -> dict[str, Any]:
-        walks = walk(own, by_network(kept.network, None), range(len(own)), keep=False)
-        sets = np.array([[agent in {call.agent for call in one.calls} for agent in orchestrator.ids] for one in walks])
+        walks = walk(
+            logged_environment, by_network(best_network.network, None), range(len(logged_environment)), keep=False
+        )
+        sets = np.array(
+            [[agent in {call.agent for call in walk.calls} for agent in orchestrator.ids] for walk in walks]
+        )
         return outcomes.off_policy(log, sets, reward, costs)
 
     measured = figures()
     if measured.get("difference", {}).get("mean", 0.0) < 0:
-        kept.give_up()
+        best_network.give_up()
         measured = figures()
     return measured
 
@@ -252,10 +261,14 @@ def _from_logs(environment: Environment, network: Network, logged: Sequence[Kept
     """The network, taught by judged episodes off-line; as it was where none of them can be walked again."""
     texts = tuple(dict.fromkeys(episode.task for episode in logged))
     rows = {text: i for i, text in enumerate(texts)}
-    own = replace(environment, tasks=read_tasks(environment.orchestrator, texts))
-    walks = [walked(own, rows[episode.task], episode.steps, episode.score) for episode in logged]
+    logged_environment = replace(environment, tasks=read_tasks(environment.orchestrator, texts))
+    walks = [walked(logged_environment, rows[episode.task], episode.steps, episode.score) for episode in logged]
     usable = [walk for walk in walks if walk is not None]
-    return reinforce.learn_from_logs(own, network, usable, epochs=LOG_EPOCHS, seed=seed) if usable else network
+    return (
+        reinforce.learn_from_logs(logged_environment, network, usable, epochs=LOG_EPOCHS, seed=seed)
+        if usable
+        else network
+    )
 
 
 class BestNetwork:

@@ -26,8 +26,8 @@ def normalised(answer: str) -> str:
 def majority(answers: Sequence[str | None]) -> str | None:
     """The answer that most paths gave, as the first of them wrote it; of equals the one that came first. None where nobody
     answered."""
-    given = [answer for answer in answers if answer is not None]
-    if not given:
+    present = [answer for answer in answers if answer is not None]
+    if not present:
         return None
-    counts = Counter(normalised(answer) for answer in given)
-    return max(given, key=lambda answer: counts[normalised(answer)])
+    counts = Counter(normalised(answer) for answer in present)
+    return max(present, key=lambda answer: counts[normalised(answer)])

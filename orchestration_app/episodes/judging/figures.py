@@ -65,28 +65,28 @@ class Graph:
     def cycles(self) -> list[tuple[int, int, int]]:
         """Pairs of agents that followed each other both ways, or themselves: (one, other, the lesser count), most first."""
         pairs = []
-        for (one, other), count in self.edges.items():
-            if isinstance(one, int) and isinstance(other, int) and one <= other:
-                back = count if one == other else min(count, self.edges.get((other, one), 0))
+        for (source, target), count in self.edges.items():
+            if isinstance(source, int) and isinstance(target, int) and source <= target:
+                back = count if source == target else min(count, self.edges.get((target, source), 0))
                 if back:
-                    pairs.append((one, other, back))
+                    pairs.append((source, target, back))
         return sorted(pairs, key=lambda cycle: -cycle[2])
 
     @property
     def hubs(self) -> list[tuple[int, int]]:
         """Agents by how many different others they are connected with: (agent, connections), from three on, most first."""
         near: dict[int, set[int]] = defaultdict(set)
-        for one, other in self.edges:
-            if isinstance(one, int) and isinstance(other, int) and one != other:
-                near[one].add(other)
-                near[other].add(one)
+        for source, target in self.edges:
+            if isinstance(source, int) and isinstance(target, int) and source != target:
+                near[source].add(target)
+                near[target].add(source)
         return sorted(((a, len(others)) for a, others in near.items() if len(others) > 2), key=lambda hub: -hub[1])
 
 
 def graph(episodes: "QuerySet[Episode]") -> Graph:
     """The transitions of the newest MOST of these episodes."""
     keys = list(episodes.order_by("-created_at").values_list("pk", flat=True)[:MOST])
-    made = Graph(len(keys))
+    result = Graph(len(keys))
     rows = (
         Step.objects.filter(episode_id__in=keys, aim="answer")
         .order_by("episode_id", "path", "turn", "place")
@@ -99,14 +99,14 @@ def graph(episodes: "QuerySet[Episode]") -> Graph:
         if walk != (episode, path):
             walk, last, place = (episode, path), START, 0
         here = STOP if agent is None else agent
-        made.edges[last, here] += 1
+        result.edges[last, here] += 1
         if agent is not None:
-            made.uses[agent] += 1
-            made.places[agent] += place
+            result.uses[agent] += 1
+            result.places[agent] += place
             place += 1
-            made.failures[agent] += status == Step.Status.FAILED
+            result.failures[agent] += status == Step.Status.FAILED
         last = here
-    return made
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ def uses_by_day(episodes: "QuerySet[Episode]") -> dict[Any, dict[int, int]]:
     """How often each agent (id) was called on each day, oldest first: days of calls that began in these episodes."""
     calls = Step.objects.filter(episode__in=episodes.order_by().values("pk"), call__isnull=False, agent__isnull=False)
     rows = calls.order_by().annotate(day=TruncDay("episode__created_at")).values_list("day", "agent")
-    made: dict[Any, dict[int, int]] = {}
+    uses: dict[Any, dict[int, int]] = {}
     for day, agent, count in rows.annotate(count=Count("pk")).order_by("day", "agent"):
-        made.setdefault(day, {})[agent] = count
-    return made
+        uses.setdefault(day, {})[agent] = count
+    return uses
 
 
 def by_policy(episodes: "QuerySet[Episode]") -> list[Group]:

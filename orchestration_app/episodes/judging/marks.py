@@ -51,10 +51,10 @@ def mark(
     Raises llm.LLMError where the server is not there.
     """
     named, rubric_digest = settings.LLM_MODEL[:200], hashlib.sha256(rubric.encode()).hexdigest()
-    own = EpisodeMark.objects.filter(judge=named, rubric=rubric_digest)
+    marks = EpisodeMark.objects.filter(judge=named, rubric=rubric_digest)
     by_people = Case(When(judge=Episode.Judge.PERSON, then=0), default=1, output_field=IntegerField())
-    waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=own.values("episode"))
-    cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
+    waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=marks.values("episode"))
+    cache = dict(marks.filter(episode__pool=pool).values_list("digest", "mark"))
     done = good = counted = 0
     failures = FailuresInARow()
     with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
@@ -97,29 +97,29 @@ def turn() -> int:
     done = 0
     for row in EpisodeLearning.objects.filter(judge_a_day__gt=0, pool__in=Pool.objects.in_use()).select_related("pool"):
         today = timezone.now().date()
-        left = row.judge_a_day - (row.judged if row.judged_on == today else 0)
-        if left <= 0:
+        remaining = row.judge_a_day - (row.judged if row.judged_on == today else 0)
+        if remaining <= 0:
             continue
         # Set aside first: what is asked before the server is gone was paid for.
         EpisodeLearning.objects.filter(pk=row.pk).update(judged_on=today, judged=row.judge_a_day)
-        marked = mark(row.pool, left, chosen=chosen(row.pool, left))
-        asked = marked.episodes + marked.unmarked
-        if asked < left:
-            calls = judge.calls(row.pool, left - asked)
-            asked += calls.calls + calls.failed
-        EpisodeLearning.objects.filter(pk=row.pk).update(judged=row.judge_a_day - left + asked)
-        done += asked
+        marked = mark(row.pool, remaining, chosen=chosen(row.pool, remaining))
+        spent = marked.episodes + marked.unmarked
+        if spent < remaining:
+            calls = judge.calls(row.pool, remaining - spent)
+            spent += calls.calls + calls.failed
+        EpisodeLearning.objects.filter(pk=row.pk).update(judged=row.judge_a_day - remaining + spent)
+        done += spent
     return done
 
 
 def chosen(pool: Pool, limit: int) -> list[Episode]:
     """Answered episodes of the last day that this model has not marked: half of `limit` at random, half of those whose policy was
     least sure of a step."""
-    own = EpisodeMark.objects.filter(judge=settings.LLM_MODEL[:200])
+    marks = EpisodeMark.objects.filter(judge=settings.LLM_MODEL[:200])
     since = timezone.now() - timedelta(days=1)
     newest = Episode.objects.filter(pool=pool, status__in=ANSWERED, created_at__gte=since)
     keys = list(
-        newest.exclude(pk__in=own.values("episode")).order_by("-created_at").values_list("pk", flat=True)[:MOST]
+        newest.exclude(pk__in=marks.values("episode")).order_by("-created_at").values_list("pk", flat=True)[:MOST]
     )
     random.shuffle(keys)
     drawn, others = keys[: -(-limit // 2)], keys[-(-limit // 2) :]
@@ -169,8 +169,8 @@ def agreement(episodes: "QuerySet[Episode]") -> list[Agreement]:
     by_judge: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in marks.select_related("episode").order_by("-pk")[:MOST]:
         by_judge[row.judge, row.rubric].append((row.mark, row.episode.score))
-    made = [_agreement(judge, rubric[:8], pairs) for (judge, rubric), pairs in by_judge.items()]
-    return sorted(made, key=lambda one: -one.count)
+    agreements = [_agreement(judge, rubric[:8], pairs) for (judge, rubric), pairs in by_judge.items()]
+    return sorted(agreements, key=lambda agreement_: -agreement_.count)
 
 
 def _agreement(judge: str, rubric: str, pairs: list[tuple[float, float]]) -> Agreement:

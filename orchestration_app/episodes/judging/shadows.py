@@ -31,13 +31,13 @@ class ShadowPolicy:
     pk: int
     policy: Policy
 
-    def says(self, asked: Moment) -> tuple[Sequence[int], bool]:
+    def says(self, moment: Moment) -> tuple[Sequence[int], bool]:
         """The agents (ids) that it would have called next, none where it would have stopped. It never abstains."""
-        return loop.next_step(self.policy, asked.messages, asked.calls, asked.limits).chosen, False
+        return loop.next_step(self.policy, moment.messages, moment.calls, moment.limits).chosen, False
 
 
 def offer(
-    shadows: Sequence[ShadowPolicy], against: int, episode: UUID, turn: int, decision: Decision, asked: Moment
+    shadows: Sequence[ShadowPolicy], against: int, episode: UUID, turn: int, decision: Decision, moment: Moment
 ) -> None:
     """Have every shadow asked about one decision of an episode; one that limits made is nobody's choice and is left out."""
     if not decision.chosen and decision.reason != "stop":
@@ -45,4 +45,4 @@ def offer(
     # An episode's id begins with its time; its last 16 bits give way to the decision's turn and path.
     number = episode.int >> 16 << 16 | (turn << 4 | decision.path) & 0xFFFF
     for shadow in shadows:
-        shadowing.offer(shadowing.Task(shadow, against, number, asked, decision.chosen, 0))
+        shadowing.offer(shadowing.Task(shadow, against, number, moment, decision.chosen, 0))

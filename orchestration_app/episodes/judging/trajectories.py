@@ -52,11 +52,11 @@ def logged(pool: Pool, before: datetime) -> list[KeptEpisode]:
             for step in steps.get(key, ()):
                 paths.setdefault(step.path, {}).setdefault(step.turn, []).append(step)
             for turns in paths.values():
-                kept = tuple(
+                walked = tuple(
                     KeptStep(tuple(step.as_call() for step in now if step.agent is not None), now[0].propensity)
                     for now in turns.values()
                 )
-                episodes.append(KeptEpisode(task, kept, score, weight))
+                episodes.append(KeptEpisode(task, walked, score, weight))
     return episodes
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, events
 
 VERSIONS = ("1.0", "0.3")
@@ -53,12 +53,12 @@ class _Heard:
         return "\n\n".join(text for text in self.artifacts.values() if text) or self.status or self.message
 
 
-async def ask(spec: Spec, asked: Ask, wire: Wire) -> AttemptResult:
+async def ask(spec: Spec, call: AgentCall, wire: Wire) -> AttemptResult:
     """One message and what comes of it. Raises CallFailed."""
     until = time.monotonic() + spec.seconds
     talk = _Talk(spec, wire, until)
-    heard = _Heard(task=str(asked.resume.get("task", "")), context=str(asked.resume.get("context", "")))
-    await talk.send(asked, heard)
+    heard = _Heard(task=str(call.resume.get("task", "")), context=str(call.resume.get("context", "")))
+    await talk.send(call, heard)
     wait = FIRST_LOOK
     while heard.task and heard.state in ("submitted", "working"):
         await asyncio.sleep(min(wait, max(until - time.monotonic(), 0.0)))
@@ -93,12 +93,12 @@ class _Talk:
         self._version = str(spec.options.get("version", VERSIONS[0]))
         self._words = DIALECTS[self._version]
 
-    async def send(self, asked: Ask, heard: _Heard) -> None:
+    async def send(self, call: AgentCall, heard: _Heard) -> None:
         """Send the task, or the answer to the agent's question. Raises CallFailed."""
-        text = asked.latest if asked.exchanges or not self._spec.reads_others else asked.with_others
+        text = call.latest if call.exchanges or not self._spec.reads_others else call.with_others
         message: dict[str, Any] = {
             # The same for a call that is made again, so that the agent can tell.
-            "messageId": str(uuid.uuid5(uuid.NAMESPACE_OID, asked.attempt_key)),
+            "messageId": str(uuid.uuid5(uuid.NAMESPACE_OID, call.attempt_key)),
             "role": self._words.role,
             "parts": [{"text": text} if self._version == "1.0" else {"kind": "text", "text": text}],
         }
@@ -110,7 +110,7 @@ class _Talk:
         params = {"message": message, "configuration": accepted}
         streams = bool(self._spec.options.get("streaming"))
         method = self._words.stream if streams else self._words.send
-        for event in await self._call(method, params, asked.attempt_key):
+        for event in await self._call(method, params, call.attempt_key):
             _hear(event, heard)
 
     async def look(self, heard: _Heard) -> None:
@@ -119,8 +119,8 @@ class _Talk:
             _hear(event, heard)
 
     async def _call(self, method: str, params: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        left = self._until - time.monotonic()
-        if left <= 0:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
             raise CallFailed("timeout", f"the agent's task did not end within {self._spec.seconds:g} seconds")
         headers = {
             "A2A-Version": self._version,
@@ -131,7 +131,12 @@ class _Talk:
             headers["Authorization"] = f"Bearer {self._spec.secret}"
         body = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         answer = await self._wire.post(
-            self._spec.address, body, headers, secret=self._spec.secret, seconds=left, most_bytes=self._spec.most_bytes
+            self._spec.address,
+            body,
+            headers,
+            secret=self._spec.secret,
+            seconds=seconds,
+            most_bytes=self._spec.most_bytes,
         )
         check_status(answer, self._spec.secret)
         received = []

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agents_app.sources.tools import CLIENT, META, SHAKEN, STATELESS
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.protocols import mcp_stdio
-from orchestration_app.episodes.protocols.mcp_arguments import Call, answered
+from orchestration_app.episodes.protocols.mcp_arguments import ToolCall, answered
 from orchestration_app.episodes.wire import HttpReply, Wire, check_status, events
 from routerweb import state
 
@@ -32,14 +32,14 @@ class Session(Protocol):
         """The result of a method. Raises CallFailed."""
 
 
-async def ask(spec: Spec, asked: Ask, call: Call, wire: Wire) -> AttemptResult:
+async def ask(spec: Spec, call: AgentCall, tool_call: ToolCall, wire: Wire) -> AttemptResult:
     """Call the tool. Raises CallFailed."""
-    params = call.params(asked)
+    params = tool_call.params(call)
     if spec.options.get("command"):
         result = await mcp_stdio.call(spec, params, wire)
     else:
-        result = await Http(spec, wire, asked.attempt_key).call("tools/call", params)
-    return answered(result, call)
+        result = await Http(spec, wire, call.attempt_key).call("tools/call", params)
+    return answered(result, tool_call)
 
 
 class Http:
@@ -87,8 +87,8 @@ class Http:
         return head | ({"Mcp-Name": name} if name else {})
 
     async def _shake_hands(self) -> None:
-        asked = {"protocolVersion": SHAKEN, "capabilities": {}, "clientInfo": CLIENT}
-        answer = await self._sent("initialize", asked, {})
+        params = {"protocolVersion": SHAKEN, "capabilities": {}, "clientInfo": CLIENT}
+        answer = await self._sent("initialize", params, {})
         result = self._result(answer)
         if session := answer.headers.get("mcp-session-id"):
             self._headers["Mcp-Session-Id"] = session
@@ -97,8 +97,8 @@ class Http:
         await self._sent("notifications/initialized", None, {})
 
     async def _sent(self, method: str, params: Mapping[str, Any] | None, head: Mapping[str, str]) -> HttpReply:
-        left = self._until - time.monotonic()
-        if left <= 0:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
             raise CallFailed("timeout", f"no answer within {self._spec.seconds:g} seconds")
         if method == "tools/call":  # for servers and proxies that know a call that is made again
             head = {**head, "Idempotency-Key": self._key}
@@ -107,7 +107,7 @@ class Http:
             self._number += 1
             body |= {"id": self._number, "params": params}
         return await self._wire.post(
-            self._spec.address, body, {**self._headers, **head}, secret=self._spec.secret, seconds=left,
+            self._spec.address, body, {**self._headers, **head}, secret=self._spec.secret, seconds=seconds,
             most_bytes=self._spec.most_bytes,
         )  # fmt: skip
 

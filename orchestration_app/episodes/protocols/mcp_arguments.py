@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, parsed
 
 Json = Mapping[str, Any]
@@ -25,45 +25,45 @@ _WORD = re.compile(r"[^\W_]{2,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """One `tools/call`: the tool, its arguments, and what it was told to resume with after a question."""
 
     tool: str
     arguments: Json
     resume: Json = field(default_factory=dict)
 
-    def params(self, asked: Ask) -> dict[str, Any]:
+    def params(self, call: AgentCall) -> dict[str, Any]:
         """The parameters of the request; with the answer to the tool's question, where it asked one."""
         params: dict[str, Any] = {"name": self.tool, "arguments": dict(self.arguments)}
-        if self.resume and asked.exchanges:
-            answer = asked.exchanges[-1].answer
-            given = {
+        if self.resume and call.exchanges:
+            answer = call.exchanges[-1].answer
+            responses = {
                 key: {"action": "accept", "content": _content(schema, answer)}
                 for key, schema in self.resume["requests"].items()
             }
-            params |= {"inputResponses": given, "requestState": self.resume["state"]}
+            params |= {"inputResponses": responses, "requestState": self.resume["state"]}
         return params
 
 
-async def prepared(spec: Spec, asked: Ask, wire: Wire) -> Call:
+async def prepared(spec: Spec, call: AgentCall, wire: Wire) -> ToolCall:
     """The call that a task asks for. Raises CallFailed."""
-    if asked.resume:
-        return Call(str(asked.resume["tool"]), asked.resume["arguments"], asked.resume)
+    if call.resume:
+        return ToolCall(str(call.resume["tool"]), call.resume["arguments"], call.resume)
     tools = named(spec)
     if spec.options.get("arguments"):
-        return Call(_closest(tools, asked.task)["name"], _drawn(spec, asked))
-    simple = [(tool, arguments) for tool in tools if (arguments := plain(tool, asked)) is not None]
+        return ToolCall(_closest(tools, call.task)["name"], _drawn(spec, call))
+    simple = [(tool, arguments) for tool in tools if (arguments := plain(tool, call)) is not None]
     if len(tools) == 1 and simple:
-        return Call(tools[0]["name"], simple[0][1])
+        return ToolCall(tools[0]["name"], simple[0][1])
     if settings.LLM_MODEL:
-        return await _filled(tools, asked, wire)
-    tool = _closest(tools, asked.task)
-    arguments = plain(tool, asked)
+        return await _filled(tools, call, wire)
+    tool = _closest(tools, call.task)
+    arguments = plain(tool, call)
     if arguments is None:
         names = ", ".join(_required(tool))
         why = f"the tool {tool['name']} needs {names}: write a template of its arguments, or connect an LLM"
         raise CallFailed("instruction", why)
-    return Call(tool["name"], arguments)
+    return ToolCall(tool["name"], arguments)
 
 
 def named(spec: Spec) -> list[dict[str, Any]]:
@@ -93,22 +93,27 @@ def _required(tool: Json) -> list[str]:
     return [str(name) for name in required] if isinstance(required, list) else []
 
 
-def plain(tool: Json, asked: Ask) -> dict[str, Any] | None:
+def plain(tool: Json, call: AgentCall) -> dict[str, Any] | None:
     """Arguments that need no thought: none, or the task as the one text that must be given; None for other tools."""
     required, properties = _required(tool), _properties(tool)
     if not required and len(properties) != 1:
         return {} if not properties else None
     names = required or list(properties)
-    one = properties.get(names[0], {})
-    if len(names) == 1 and isinstance(one, Mapping) and one.get("type", "string") == "string" and "enum" not in one:
-        return {names[0]: asked.task}
+    schema = properties.get(names[0], {})
+    if (
+        len(names) == 1
+        and isinstance(schema, Mapping)
+        and schema.get("type", "string") == "string"
+        and "enum" not in schema
+    ):
+        return {names[0]: call.task}
     return None
 
 
-def _drawn(spec: Spec, asked: Ask) -> dict[str, Any]:
+def _drawn(spec: Spec, call: AgentCall) -> dict[str, Any]:
     values = {
-        "task": asked.task, "messages": [dict(message) for message in asked.messages],
-        "history": [earlier.as_json() for earlier in asked.history], "step": asked.step,
+        "task": call.task, "messages": [dict(message) for message in call.messages],
+        "history": [earlier.as_json() for earlier in call.history], "step": call.step,
     }  # fmt: skip
     try:
         arguments = json.loads(templates.draw(str(spec.options["arguments"]), values))
@@ -127,12 +132,12 @@ def _closest(tools: Sequence[dict[str, Any]], task: str) -> dict[str, Any]:
     words_of_tools = [
         set(map(str.casefold, _WORD.findall(f"{tool['name']} {tool.get('description', '')}"))) for tool in tools
     ]
-    return max(zip(tools, words_of_tools, strict=True), key=lambda one: len(one[1] & words) / (1 + len(one[1])) ** 0.5)[
-        0
-    ]
+    return max(
+        zip(tools, words_of_tools, strict=True), key=lambda pair: len(pair[1] & words) / (1 + len(pair[1])) ** 0.5
+    )[0]
 
 
-async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:
+async def _filled(tools: Sequence[Json], call: AgentCall, wire: Wire) -> ToolCall:
     """What the LLM of the settings would call. Raises CallFailed."""
     body = {
         "model": settings.LLM_MODEL,
@@ -141,7 +146,7 @@ async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:
                 "role": "system",
                 "content": "Call the one tool that does what the user wants. Take values from the user's words.",
             },
-            {"role": "user", "content": asked.with_others},
+            {"role": "user", "content": call.with_others},
         ],
         "tools": [
             {
@@ -159,55 +164,63 @@ async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:
     }
     secret = settings.LLM_API_KEY
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    answer = await wire.post(
-        settings.LLM_BASE_URL.rstrip("/") + "/chat/completions", body, headers, secret=secret, seconds=LLM_SECONDS,
-        most_bytes=1 << 20,
-    )  # fmt: skip
-    check_status(answer, secret)
     try:
-        function = parsed(answer)["choices"][0]["message"]["tool_calls"][0]["function"]
+        answer = await wire.post(
+            settings.LLM_BASE_URL.rstrip("/") + "/chat/completions", body, headers, secret=secret, seconds=LLM_SECONDS,
+            most_bytes=1 << 20,
+        )  # fmt: skip
+        check_status(answer, secret)
+        reply = parsed(answer)
+    except CallFailed as failed:  # the server of the tools has no part in it
+        raise CallFailed("instruction", f"the LLM that chooses the tool: {failed}") from None
+    try:
+        function = reply["choices"][0]["message"]["tool_calls"][0]["function"]
         name, arguments = function["name"], json.loads(function["arguments"])
     except (KeyError, IndexError, TypeError, ValueError, RecursionError):
-        raise CallFailed("malformed", "the LLM did not say which tool to call with which arguments") from None
+        raise CallFailed("instruction", "the LLM did not say which tool to call with which arguments") from None
     if name not in {tool["name"] for tool in tools} or not isinstance(arguments, dict):
-        raise CallFailed("malformed", "the LLM named a tool that is not there")
-    return Call(name, arguments)
+        raise CallFailed("instruction", "the LLM named a tool that is not there")
+    return ToolCall(name, arguments)
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def answered(result: Json, call: Call) -> AttemptResult:
+def answered(result: Json, tool_call: ToolCall) -> AttemptResult:
     """What a tool said. Raises CallFailed where it says that it failed."""
     if result.get("resultType") == "input_required":
-        return _question(result, call)
+        return _question(result, tool_call)
     content = result.get("content")
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
     text = "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))
     if not text and result.get("structuredContent") is not None:
         text = json.dumps(result["structuredContent"], ensure_ascii=False)
     if result.get("isError"):
-        raise CallFailed("failed", f"the tool {call.tool} failed: {text}"[:300])
+        raise CallFailed("failed", f"the tool {tool_call.tool} failed: {text}"[:300])
     if content is None and not text:
         raise CallFailed("malformed", "the result has no content")
-    return AttemptResult(text, metadata={"tool": call.tool, "arguments": dict(call.arguments)})
+    return AttemptResult(text, metadata={"tool": tool_call.tool, "arguments": dict(tool_call.arguments)})
 
 
-def _question(result: Json, call: Call) -> AttemptResult:
+def _question(result: Json, tool_call: ToolCall) -> AttemptResult:
     requests = result.get("inputRequests")
     wanted: dict[str, Any] = {}
     questions = []
-    for key, one in requests.items() if isinstance(requests, Mapping) else ():
-        params = one.get("params") if isinstance(one, Mapping) else None
-        if isinstance(params, Mapping) and one.get("method") == "elicitation/create" and "requestedSchema" in params:
+    for key, request in requests.items() if isinstance(requests, Mapping) else ():
+        params = request.get("params") if isinstance(request, Mapping) else None
+        if (
+            isinstance(params, Mapping)
+            and request.get("method") == "elicitation/create"
+            and "requestedSchema" in params
+        ):
             wanted[str(key)] = params["requestedSchema"]
             questions.append(str(params.get("message", "")))
     if not wanted or len(wanted) != len(requests or ()):
-        raise CallFailed("refused", f"the tool {call.tool} asks for something that only its own client can give")
+        raise CallFailed("refused", f"the tool {tool_call.tool} asks for something that only its own client can give")
     resume = {
-        "tool": call.tool, "arguments": dict(call.arguments), "requests": wanted, "state": result.get("requestState"),
+        "tool": tool_call.tool, "arguments": dict(tool_call.arguments), "requests": wanted, "state": result.get("requestState"),
     }  # fmt: skip
-    return AttemptResult("\n".join(questions), 0.0, 0, {"tool": call.tool}, asks=True, resume=resume)
+    return AttemptResult("\n".join(questions), 0.0, 0, {"tool": tool_call.tool}, asks=True, resume=resume)
 
 
 def _content(schema: Any, answer: str) -> dict[str, Any]:

@@ -27,10 +27,10 @@ async def call(spec: Spec, params: Mapping[str, Any], wire: Wire) -> dict[str, A
     command = [str(part) for part in spec.options["command"]]
     if not executors.runs(command):
         raise CallFailed("not_allowed", f"The setting MCP_COMMANDS does not name {command[0] if command else 'it'}.")
-    seen = None
+    exchange = None
     if wire.seen is not None:
-        seen = Seen(masked(shlex.join(command), spec.secret), [], "", method="RUN")
-        wire.seen.append(seen)
+        exchange = Seen(masked(shlex.join(command), spec.secret), [], "", method="RUN")
+        wire.seen.append(exchange)
     try:
         async with asyncio.timeout(spec.seconds):
             result, lines = await _spoken(spec, command, params)
@@ -41,12 +41,12 @@ async def call(spec: Spec, params: Mapping[str, Any], wire: Wire) -> dict[str, A
     except CallFailed as error:
         failed = error
     else:
-        if seen is not None:
-            seen.sent = masked(written({"method": "tools/call", "params": params}).decode(), spec.secret)
-            seen.status, seen.body = 200, masked(lines, spec.secret)
+        if exchange is not None:
+            exchange.sent = masked(written({"method": "tools/call", "params": params}).decode(), spec.secret)
+            exchange.status, exchange.body = 200, masked(lines, spec.secret)
         return result
-    if seen is not None:
-        seen.problem = str(failed)
+    if exchange is not None:
+        exchange.problem = str(failed)
     raise failed
 
 

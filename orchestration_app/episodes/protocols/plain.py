@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status
 
 METHODS = ("POST", "PUT", "PATCH", "GET")
@@ -20,15 +20,15 @@ SECRET = "{{ secret }}"  # noqa: S105 - a placeholder
 BODY = '{"task": {{ task|tojson }}}'
 
 
-async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> AttemptResult:
+async def ask(spec: Spec, call: AgentCall, body: str, wire: Wire) -> AttemptResult:
     """One request with the drawn body. Raises CallFailed."""
     method, address = str(spec.options.get("method", "POST")), spec.address
     headers = {str(name): str(value).replace(SECRET, spec.secret) for name, value in _headers(spec).items()}
     if spec.secret and not any(SECRET in str(value) for value in _headers(spec).values()):
         headers.setdefault("Authorization", f"Bearer {spec.secret}")
-    headers["Idempotency-Key"] = asked.attempt_key
+    headers["Idempotency-Key"] = call.attempt_key
     if method == "GET":
-        address += ("&" if "?" in address else "?") + urlencode({str(spec.options.get("query") or "q"): asked.latest})
+        address += ("&" if "?" in address else "?") + urlencode({str(spec.options.get("query") or "q"): call.latest})
         body = ""
     answer = await wire.post(
         address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body.encode(),
@@ -43,14 +43,14 @@ def _headers(spec: Spec) -> Mapping[str, Any]:
     return headers if isinstance(headers, Mapping) else {}
 
 
-def drawn(spec: Spec, asked: Ask) -> str:
+def drawn(spec: Spec, call: AgentCall) -> str:
     """The body of a request. Raises CallFailed."""
     if spec.options.get("method") == "GET":
         return ""
     values = {
-        "task": asked.latest, "messages": [dict(message) for message in asked.messages],
-        "history": [earlier.as_json() for earlier in asked.history], "exchanges": [exchange.as_json() for exchange in asked.exchanges],
-        "agent": {"name": spec.name, "description": spec.description}, "key": asked.attempt_key, "step": asked.step,
+        "task": call.latest, "messages": [dict(message) for message in call.messages],
+        "history": [earlier.as_json() for earlier in call.history], "exchanges": [exchange.as_json() for exchange in call.exchanges],
+        "agent": {"name": spec.name, "description": spec.description}, "key": call.attempt_key, "step": call.step,
     }  # fmt: skip
     try:
         return templates.draw(str(spec.options.get("body") or BODY), values)

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestration_app.episodes.calls import Ask, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, parsed
 
 
-async def ask(spec: Spec, asked: Ask, messages: Sequence[Mapping[str, str]], worst: float, wire: Wire) -> AttemptResult:
+async def ask(
+    spec: Spec, call: AgentCall, messages: Sequence[Mapping[str, str]], worst: float, wire: Wire
+) -> AttemptResult:
     """One response; it costs `worst` where nothing tells what it cost. Raises CallFailed."""
     body = request(spec, messages)
-    headers = {"Idempotency-Key": asked.attempt_key}
+    headers = {"Idempotency-Key": call.attempt_key}
     if spec.secret:
         headers["Authorization"] = f"Bearer {spec.secret}"
     answer = await wire.post(

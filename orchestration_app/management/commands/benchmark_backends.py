@@ -47,9 +47,9 @@ class Command(BaseCommand):
         if options["noise"]:
             measured = benchmark.noise(options["directory"])
             return {"noise": measured}, [
-                f"noise {one['noise']:.1f}: success {one['success']:.3f}, {one['cost'] * 1000:.3f} $ a thousand, "
-                f"efficiency {one['efficiency'] / measured[0]['efficiency']:.1%} of that without"
-                for one in measured
+                f"noise {row['noise']:.1f}: success {row['success']:.3f}, {row['cost'] * 1000:.3f} $ a thousand, "
+                f"efficiency {row['efficiency'] / measured[0]['efficiency']:.1%} of that without"
+                for row in measured
             ]
         figures = benchmark.benchmark(options["directory"], lambda line: self.stderr.write(line))
         return figures, benchmark.table(figures)

@@ -86,7 +86,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_shown(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_shown(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(one) for one in value) + "]"
+        return "[" + ", ".join(_shown(item) for item in value) + "]"
     return str(value)

@@ -118,7 +118,8 @@ def test_the_next_response_answers_an_agents_question(
 
 def test_models_and_what_is_wrong(answering: None, app: Application) -> None:
     assert [one["id"] for one in app.get("/api/v1/models").json()["data"]] == ["router/crew", "agents/crew"]
-    assert chat(app, "x", model="gpt").status_code == 404
+    wrong = chat(app, "x", model="gpt")
+    assert (wrong.status_code, "router/crew, agents/crew" in wrong.json()["error"]["message"]) == (404, True)
     assert app.post("/api/v1/responses", {"model": "gpt", "input": "x"}).status_code == 404
     assert app.post("/api/v1/responses", {"model": "agents/crew"}).json()["error"]["code"] == "missing"
     unknown = {"model": "agents/crew", "input": "x", "previous_response_id": "resp_x"}

@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents_app.models import Pool
 from orchestration_app.models import Episode, Executor, Step
 from tests.orchestration_app.episodes.conftest import Served
+from tests.training_app.served import ScriptedRouter, promoted
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.commits_for_others]
 
@@ -33,6 +34,20 @@ def test_a_timeline_shows_who_was_chosen_why_and_what_came_back(begun: Episode, 
     assert "What spoke for it" in page
     assert "of the budget of 1 USD" in page
     assert "every 1s" not in page
+
+
+def test_agents_of_a_set_have_no_probability_of_their_own(
+    crew: Pool, executor: Callable[..., Any], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training_app.engine.routing.router.Router", ScriptedRouter)
+    promoted(crew, (0, "Triage"), (1, "Billing"), (2, "Checker"))
+    for number in range(3):
+        executor(number, script={"do": "echo"})
+    answer = browser.post("/p/crew/episodes/new/", {"task": "triage and billing"})
+    page = browser.get(answer.url).content.decode()
+    assert page.count("Called at the same time as others") == 2
+    assert "What the policy gave this choice" not in page.partition("Stop</b>")[0]
+    assert "0.0 %" not in page.partition("Stop</b>")[0]
 
 
 def test_a_running_episode_is_drawn_anew_and_can_be_cancelled(begun: Episode, browser: Client) -> None:
@@ -102,6 +117,7 @@ def test_an_executor_is_tried_and_its_secret_is_shown_nowhere(crew: Pool, agents
     page = browser.post("/p/crew/settings/executors/1/try/", {"task": "Hello"}).content.decode()
     assert agents.headers[0]["authorization"] == f"Bearer {secret}"
     assert "m: Hello" in page
+    assert "{\n  &quot;model&quot;: &quot;m&quot;" in page
     assert "Authorization: •••" in page
     assert secret not in page
     assert secret not in browser.get("/p/crew/settings/executors/1/").content.decode()

@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents_app.keys import create_key
 from agents_app.models import Pool
+from orchestration_app import readiness
 from orchestration_app.episodes import checking, spending
 from orchestration_app.models import Executor, MonthSpend, Step
 from orchestration_app.models.kinds import ORCHESTRATOR
@@ -64,7 +65,7 @@ def test_calls_stay_within_the_months_limit_and_what_does_not_fit_is_missing(
     told = app.post("/api/orchestrate/", TASK).json()
     # 0.5 of 0.8, then 0.5 of 0.6; of the 0.4 that are left the third call may cost more.
     assert (told["status"], [one["reason"] for one in told["missing"]]) == ("partial", ["budget"])
-    assert "The month's limit of 0.8 for the pool" in told["missing"][0]["why"]
+    assert "less is left of the month's limit of 0.8 for the pool" in told["missing"][0]["why"]
     assert MonthSpend.objects.get().amount == pytest.approx(0.4)
     assert Step.objects.get(agent=2).attempts == 0
     assert "0.4" in client.get("/p/crew/settings/executors/").content.decode()
@@ -81,3 +82,34 @@ def test_a_keys_limit_is_its_own(crew: Pool, priced: None, app: Application) -> 
     assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
     told = Application(secret, key).post("/api/orchestrate/", TASK).json()
     assert (told["status"], "the key other" in told["error"]) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pasted", "kept"),
+    [
+        ("chat", "https://api.example.com/v1/chat/completions", "https://api.example.com/v1"),
+        ("chat", "https://api.example.com/v1/chat/completions/", "https://api.example.com/v1"),
+        ("responses", "https://api.example.com/v1/responses", "https://api.example.com/v1"),
+        ("chat", "https://api.example.com/v1/", "https://api.example.com/v1/"),
+        ("webhook", "https://api.example.com/responses", "https://api.example.com/responses"),
+    ],
+)
+def test_an_address_copied_with_the_path_of_its_calls_is_kept_without(
+    executor: Callable[..., Executor], kind: str, pasted: str, kept: str
+) -> None:
+    made = executor(0, kind, "a-secret-of-both-sides", address=pasted, model="m")
+    assert made.address == kept
+
+
+def test_a_failure_of_the_llm_that_chooses_the_tool_is_not_the_servers(
+    crew: Pool, executor: Callable[..., Executor], settings: Any
+) -> None:
+    settings.INTERNAL_HOSTS = ("127.0.0.1",)
+    # Nobody listens there.
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "http://127.0.0.1:9/v1", "big"
+    tools = [{"name": "clean"}, {"name": "repair"}]
+    executor(0, "mcp", address="http://127.0.0.1:9/mcp", tools=tools)
+    checking.check(crew)
+    row = readiness.of_pool(crew)[0]
+    assert row.why.startswith("the LLM that chooses the tool: ")
+    assert row.fix == "Write the template"

@@ -6,14 +6,14 @@ import pytest
 
 from orchestration_app.engine.orchestrating.support import CHECKER, TRIAGE, support_pool
 from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import Ask, CallFailed, EarlierOutput, Spec
+from orchestration_app.episodes.calls import AgentCall, CallFailed, EarlierOutput, Spec
 
 pytestmark = pytest.mark.any_database
 POOL = support_pool()
 
 
-def asked(task: str, *history: EarlierOutput) -> Ask:
-    return Ask("key", task, history=history)
+def call(task: str, *history: EarlierOutput) -> AgentCall:
+    return AgentCall("key", task, history=history)
 
 
 def spec(agent: object, pool: str = "support") -> Spec:
@@ -30,9 +30,9 @@ def test_a_simulated_agent_says_what_the_pool_says_after_the_calls_so_far() -> N
         expected = POOL.respond(task, [0, 1], CHECKER)
         if expected.failed:
             with pytest.raises(CallFailed):
-                asyncio.run(scripted.play(spec(CHECKER), asked(task, *history)))
+                asyncio.run(scripted.play(spec(CHECKER), call(task, *history)))
             continue
-        told = asyncio.run(scripted.play(spec(CHECKER), asked(task, *history)))
+        told = asyncio.run(scripted.play(spec(CHECKER), call(task, *history)))
         assert (told.content, told.cost, told.tokens) == (expected.output, expected.cost, expected.tokens)
         assert told.metadata == {"answer": None}
         played += 1
@@ -42,4 +42,4 @@ def test_a_simulated_agent_says_what_the_pool_says_after_the_calls_so_far() -> N
 @pytest.mark.parametrize(("agent", "pool"), [(99, "support"), ("who", "support"), (TRIAGE, "nowhere"), (None, "")])
 def test_a_script_that_names_nobody_fails_in_words(agent: object, pool: str) -> None:
     with pytest.raises(CallFailed, match="simulated agent"):
-        asyncio.run(scripted.play(spec(agent, pool), asked("help")))
+        asyncio.run(scripted.play(spec(agent, pool), call("help")))

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from agents_app.keys import create_key
 from agents_app.models import Pool
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app.engine import tool_search
-from orchestration_app.episodes import toolbox
+from orchestration_app.episodes import spending, toolbox
 from orchestration_app.models import Episode, Executor
 from tests.applications import running
 from tests.training_app.served import Application
@@ -86,3 +87,12 @@ def test_search_learns_from_what_was_called(crew: Pool, executor: Callable[..., 
         Episode.objects.update(success=False)
         toolbox._boxes.clear()
         assert called(app, "search", query=query, most=1)["structuredContent"]["tools"][0] == before
+
+
+def test_a_limit_of_another_key_stops_no_call(crew: Pool, executor: Callable[..., Executor], app: Application) -> None:
+    executor(0, script={"do": "echo"})
+    other, _secret = create_key("other", [crew], ["route"])
+    spending.save(crew, other, 1.0)
+    assert not called(app, "call", name="triage", arguments={"task": "hello"})["isError"]
+    spending.save(crew, None, 1.0)
+    assert called(app, "call", name="triage", arguments={"task": "hello"})["isError"]

@@ -1,6 +1,7 @@
 """Episodes that wait for a person: an agent's question, a call that somebody approves first; and what happens when a process dies
 then."""
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -162,3 +163,17 @@ def test_a_server_error_is_a_missing_part_and_no_done(
     assert (told["status"], [(one["agent"], one["reason"]) for one in told["missing"]]) == ("partial", [(1, "failed")])
     assert "500" in told["missing"][0]["why"]
     assert uuid.UUID(told["episode_id"])
+
+
+def test_home_says_that_an_episode_waits(
+    conducted: Callable[..., Any], executor: Callable[..., Executor], browser: Client
+) -> None:
+    conducted(0)
+    executor(0, script={"do": "echo", "asks": "Which account?"})
+    assert "waits for a person" not in browser.get("/").content.decode()
+    begun = browser.post("/p/crew/episodes/new/", {"task": "refund"})
+    home = browser.get("/").content.decode()
+    assert "1 episode waits for a person" in home
+    address = re.search(r'href="(/p/crew/episodes/\?[^"]*)"', home)
+    assert address is not None
+    assert begun.url in browser.get(address[1]).content.decode()

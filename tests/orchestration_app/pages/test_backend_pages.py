@@ -14,7 +14,7 @@ from orchestration_app import catalog, providers
 from orchestration_app.backends import judging, pairs
 from orchestration_app.engine.backends import chooser
 from orchestration_app.engine.backends.chooser import ChooserConfig
-from orchestration_app.models import Backend, BackendCall, BackendSettings, Episode, Provider, Step
+from orchestration_app.models import Backend, BackendCall, BackendSettings, Episode, Executor, Provider, Step
 from tests.orchestration_app.backends.conftest import rows  # noqa: F401
 from tests.orchestration_app.backends.test_chooser import calls
 from training_app.engine.data.examples import Agent
@@ -28,6 +28,15 @@ def test_without_backends_the_page_teaches_the_next_step(browser: Client, pool: 
     shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
     assert "No backends" in shown
     assert reverse("settings_backend_new", args=["support"]) in shown
+
+
+def test_agents_that_are_called_at_servers_of_their_own_are_not_ticked(browser: Client, pool: Pool) -> None:
+    webhook, chat, *others = pool.agents.active().order_by("number")
+    Executor.objects.create(agent=webhook, kind="webhook", address="https://own.example")
+    Executor.objects.create(agent=chat, kind="chat", address="https://llm.example/v1", model="m")
+    shown = browser.get(reverse("settings_backend_new", args=["support"]))
+    assert set(shown.context["form"].fields["agents"].initial) == {chat, *others}
+    assert set(shown.context["form"].fields["agents"].queryset) == {webhook, chat, *others}
 
 
 def test_three_fields_make_a_backend_for_many_agents(browser: Client, pool: Pool) -> None:
@@ -227,3 +236,16 @@ def test_the_admin_leads_on(browser: Client, rows: SimpleNamespace) -> None:  # 
         reverse("settings_backends", args=["support"])
         in browser.get("/admin/orchestration_app/provider/").content.decode()
     )
+
+
+def test_latencies_are_measured_and_enough_judged_calls_are_said(
+    browser: Client, pool: Pool, rows: SimpleNamespace  # noqa: F811
+) -> None:  # fmt: skip
+    address = reverse("settings_backends", args=["support"])
+    assert "There are 0 judged calls; 100 are needed" in browser.get(address).content.decode()
+    reported(pool, rows)
+    BackendCall.objects.update(latency=130.0)
+    shown = browser.get(address).content.decode()
+    row = shown[shown.index("acme/small</a>") :].partition("</tr>")[0]
+    assert row.count('<td class="rw-number">130</td>') == 2, "p50 and p95"
+    assert "240 calls are judged, which is enough." in shown

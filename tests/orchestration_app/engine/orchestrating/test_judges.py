@@ -60,7 +60,7 @@ def test_a_kept_episode_is_the_walk_that_it_was() -> None:
         again = walked(environment, made.task, steps, made.score)
         assert again is not None
         assert (again.actions, again.costs, again.propensities) == (made.actions, made.costs, made.propensities)
-        assert all((a == b).all() for a, b in zip(again.own, made.own, strict=True))
+        assert all((a == b).all() for a, b in zip(again.per_agent, made.per_agent, strict=True))
         path = recorded(environment.tasks.texts[made.task], steps, made.score)
         assert (path.calls, path.ordered) == (made.calls, True)
 

@@ -42,10 +42,10 @@ def test_the_served_network_is_the_learnt_one() -> None:
     walks = walk(environment, at_random(rng), range(20))
     batch = reinforce.Batch.of(environment, walks)
     with torch.no_grad():
-        theirs = reinforce.PolicyNetwork(network)(batch.own, batch.shared, batch.last).numpy()
-    ours = network.logits(batch.own.numpy(), batch.shared.numpy(), batch.last.numpy())
+        theirs = reinforce.PolicyNetwork(network)(batch.per_agent, batch.shared, batch.last).numpy()
+    ours = network.logits(batch.per_agent.numpy(), batch.shared.numpy(), batch.last.numpy())
     assert np.abs(ours - theirs).max() < 1e-4
-    one = network.logits(batch.own.numpy()[:1], batch.shared.numpy()[:1], batch.last.numpy()[:1])
+    one = network.logits(batch.per_agent.numpy()[:1], batch.shared.numpy()[:1], batch.last.numpy()[:1])
     assert np.abs(one - ours[:1]).max() < 1e-5
 
 

@@ -52,7 +52,7 @@ def test_it_marks_once_and_people_keep_the_last_word(
     graph = reverse("episodes_graph", args=["crew"])
     rows = [ended(crew, f"task {n}", "this is right" if n < 3 else "no idea") for n in range(5)]
     same = ended(crew, "task 0", "this is right")
-    assert "Nobody has judged these episodes yet" in browser.get(graph).content.decode()
+    assert "No person has judged these episodes yet" in browser.get(graph).content.decode()
     for n, row in enumerate(rows[:4]):
         episodes.judge(row, success=n in (0, 1), person=ops)
     assert "People have judged 4 of these episodes" in browser.get(graph).content.decode()
