@@ -75,8 +75,8 @@ class _Shared(Generic[Http, Transport]):
     def _batch(
         self, queries: Sequence[Query], options: Mapping[str, Any], pool: str | None
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        asked = [query if isinstance(query, str) else _query(query) for query in queries]
-        return _body(pool or self._pool, options, queries=asked), [{**options, **_query(query)} for query in queries]
+        bodies = [query if isinstance(query, str) else _query(query) for query in queries]
+        return _body(pool or self._pool, options, queries=bodies), [{**options, **_query(query)} for query in queries]
 
     def _outcome(self, decision_id: str, success: bool, more: Mapping[str, Any]) -> dict[str, Any]:
         return _body(None, more, decision_id=decision_id, success=success)
@@ -146,7 +146,7 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
         """The answers to many queries of one pool, in their order. Raises Refused and Unreachable."""
         body, alone = self._batch(queries, options, pool)
         try:
-            return [Answer.of(one) for one in self._route_call(Request("POST", "/route/batch/", body))["results"]]
+            return [Answer.of(result) for result in self._route_call(Request("POST", "/route/batch/", body))["results"]]
         except Unreachable as error:
             return self._in_place(alone, error)
 
@@ -173,7 +173,7 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
         """What the pool's traffic says about its agents and nobody has decided yet. Raises Refused and Unreachable."""
         request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
         payload = self._call(request, self._admitted())
-        return [Proposal.of(one) for one in payload["proposals"]]
+        return [Proposal.of(proposal) for proposal in payload["proposals"]]
 
     def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
         """Accept (`name`, `description`), decline or merge (`into`) a proposal. Raises Refused and Unreachable."""
@@ -267,7 +267,7 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
             payload = await self._route_call(Request("POST", "/route/batch/", body))
         except Unreachable as error:
             return self._in_place(alone, error)
-        return [Answer.of(one) for one in payload["results"]]
+        return [Answer.of(result) for result in payload["results"]]
 
     async def report(self, decision_id: str, success: bool, **more: Any) -> None:
         """As `Client.report`."""
@@ -293,7 +293,7 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         """As `Client.proposals`."""
         request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
         payload = await self._call(request, self._admitted())
-        return [Proposal.of(one) for one in payload["proposals"]]
+        return [Proposal.of(proposal) for proposal in payload["proposals"]]
 
     async def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
         """As `Client.decide_proposal`."""

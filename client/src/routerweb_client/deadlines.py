@@ -19,9 +19,9 @@ class SecondsLeft(float):
 
     def __new__(cls, now: Callable[[], float]) -> "SecondsLeft":
         """What is left at this moment, and a function that says so later. It returns 0 or less after the deadline."""
-        made = super().__new__(cls, max(now(), SHORTEST_TIMEOUT))
-        made.now = now
-        return made
+        timeout = super().__new__(cls, max(now(), SHORTEST_TIMEOUT))
+        timeout.now = now
+        return timeout
 
 
 SHORTEST_TIMEOUT = 0.001  # seconds: 0 would mean that a socket does not wait at all
@@ -45,8 +45,8 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = _left(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, left))
+        seconds = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, seconds))
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -78,7 +78,7 @@ def install(client: httpx.Client) -> None:
 def _left(timeout: float | None, late: type[Exception]) -> float | None:
     if not isinstance(timeout, SecondsLeft):
         return timeout
-    left = timeout.now()
-    if left <= 0:
+    seconds = timeout.now()
+    if seconds <= 0:
         raise late("the reply was not complete in time")
-    return max(left, SHORTEST_TIMEOUT)
+    return max(seconds, SHORTEST_TIMEOUT)

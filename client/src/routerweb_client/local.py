@@ -24,8 +24,8 @@ class LocalRouter:
 
     def names_agents(self, body: Mapping[str, Any]) -> bool:
         """Whether the file can tell whom a body names: keys are in what `manage.py export_model` writes, not in older files."""
-        named = [one for name in ("only", "exclude") for one in body.get(name) or ()]
-        return bool(self.keys) or not any(isinstance(one, str) for one in named)
+        named = [agent for name in ("only", "exclude") for agent in body.get(name) or ()]
+        return bool(self.keys) or not any(isinstance(agent, str) for agent in named)
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """The answer to a body of `/api/route/`. Raises Refused as the server would."""

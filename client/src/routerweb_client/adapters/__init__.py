@@ -88,8 +88,8 @@ _given: ContextVar[list[tuple[Client, Answer]] | None] = ContextVar("routerweb_g
 def route(client: Client, query: Query, options: RouteOptions) -> Answer:
     """The client's answer, which the block of `outcomes` around it reports. Raises Refused and Unreachable."""
     answer = client.route(query, **options)
-    if (given := _given.get()) is not None:
-        given.append((client, answer))
+    if (routes := _given.get()) is not None:
+        routes.append((client, answer))
     return answer
 
 

@@ -29,26 +29,26 @@ class RouterAgent(BaseAgent):
         self._client, self._agents, self._otherwise = client, dict(agents), otherwise
         self._options: RouteOptions = {"only": list(agents), **options}
 
-    def run(self, messages: Any = None, *, stream: bool = False, **given: Any) -> Any:
+    def run(self, messages: Any = None, *, stream: bool = False, **options: Any) -> Any:
         """As an agent's `run`. Raises Refused, Unreachable, and ValueError where the user said nothing."""
         if stream:
-            return ResponseStream(self._streamed(messages, given), finalizer=AgentResponse.from_updates)
-        return self._run(messages, given)
+            return ResponseStream(self._streamed(messages, options), finalizer=AgentResponse.from_updates)
+        return self._run(messages, options)
 
     async def _chosen(self, messages: Any) -> tuple[Answer, list[SupportsAgentRun]]:
         turns = conversation((str(message.role), message.text) for message in normalize_messages(messages))
         answer = await asyncio.to_thread(self._client.route, turns, **self._options)
         return answer, chosen(answer, self._agents) or ([self._otherwise] if self._otherwise else [])
 
-    async def _run(self, messages: Any, given: Mapping[str, Any]) -> AgentResponse[Any]:
+    async def _run(self, messages: Any, options: Mapping[str, Any]) -> AgentResponse[Any]:
         answer, agents = await self._chosen(messages)
         async with reported(self._client, answer):
-            responses = [await agent.run(messages, **given) for agent in agents]
+            responses = [await agent.run(messages, **options) for agent in agents]
         return AgentResponse(messages=[message for response in responses for message in response.messages])
 
-    async def _streamed(self, messages: Any, given: Mapping[str, Any]) -> AsyncIterable[Any]:
+    async def _streamed(self, messages: Any, options: Mapping[str, Any]) -> AsyncIterable[Any]:
         answer, agents = await self._chosen(messages)
         async with reported(self._client, answer):
             for agent in agents:
-                async for update in agent.run(messages, stream=True, **given):
+                async for update in agent.run(messages, stream=True, **options):
                     yield update

@@ -31,7 +31,9 @@ def kickoff_by_router(
     and there is no `otherwise`. `expected` says what a task's output is, `crew` are further arguments of the Crew. Raises Refused,
     Unreachable, and what the crew raises."""
     turns = conversation(
-        [("user", query)] if isinstance(query, str) else ((str(one["role"]), one["content"]) for one in query)
+        [("user", query)]
+        if isinstance(query, str)
+        else ((str(message["role"]), message["content"]) for message in query)
     )
     sent: RouteOptions = {"only": list(agents), **options}
     answer = client.route(turns, **sent)
