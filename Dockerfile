@@ -9,6 +9,8 @@ ARG TEACHER=""
 ARG TRACES=""
 # 1 for an image that can train on a Ray cluster (docs/deployment.md).
 ARG RAY=""
+# 1 for an image that can archive old decisions (docs/operations.md).
+ARG ARCHIVE=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY requirements*.txt requirements*.lock /tmp/
 # Only files whose hashes are in the lock; the CPU build of PyTorch, which another index has, comes first and stays.
@@ -17,8 +19,8 @@ RUN python -m venv /opt/routerweb \
     && if [ -n "${TORCH_INDEX}" ]; then PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" $pip install --no-deps "$(grep ^torch== /tmp/requirements.txt)"; fi \
     && $pip install --require-hashes -r /tmp/requirements.lock $([ -n "${TORCH_INDEX}" ] || echo "-r /tmp/requirements-gpu.lock")
 # What few need has no lock: in a step of its own, at the versions of the lock.
-RUN if [ -n "${TEACHER}${TRACES}${RAY}" ]; then \
-    /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt} ${RAY:+-r /tmp/requirements-ray.txt}; fi
+RUN if [ -n "${TEACHER}${TRACES}${RAY}${ARCHIVE}" ]; then \
+    /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt} ${RAY:+-r /tmp/requirements-ray.txt} ${ARCHIVE:+-r /tmp/requirements-archive.txt}; fi
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 routerweb \

@@ -33,7 +33,7 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
 	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
 
-.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients datasets bench bench-peer bench-growth release-check
+.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients datasets s3 bench bench-peer bench-growth release-check
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -108,6 +108,8 @@ clients: .venv-clients/.installed .node-clients/.installed ## What makes clients
 
 datasets: .venv-datasets/.installed ## Hugging Face's datasets in an environment of its own: then the tests load an export of decisions with it
 
+s3: .venv-s3/.installed ## A server of the S3 API in an environment of its own: then the tests archive decisions in its bucket
+
 audit: .venv-audit/.installed $(VENV)/.installed ## Known weaknesses of the installed packages, by the advisories of PyPI; needs the network
 	@.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
@@ -140,7 +142,7 @@ else
 endif
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt requirements-parquet.txt requirements-ray.txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt requirements-parquet.txt requirements-archive.txt requirements-ray.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
 	@$(PIP_INSTALL) -r requirements-dev.txt | $(PROGRESS)
 	@touch $@
@@ -187,6 +189,12 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 	@$(PYTHON) -m venv .venv-datasets
 	@echo "Installing Hugging Face's datasets"
 	@.venv-datasets/bin/python -m pip install --progress-bar off -r tests/training_app/rollout/datasets.txt | $(PROGRESS)
+	@touch $@
+
+.venv-s3/.installed: tests/training_app/decision_archive/s3.txt
+	@$(PYTHON) -m venv .venv-s3
+	@echo "Installing moto"
+	@.venv-s3/bin/python -m pip install --progress-bar off -r tests/training_app/decision_archive/s3.txt | $(PROGRESS)
 	@touch $@
 
 .venv-clients/.installed: tests/generated_clients/requirements.txt

@@ -95,9 +95,7 @@ def twins(sources: Sequence[Path]) -> None:
         mixed = confusion(p >= 0.5, needed, np.ones(needed.shape, np.bool_), list(range(needed.shape[1])))
         evidence = [(a, b) for a, b, count in mixed["pairs"] for _ in range(count)]
         top = np.argsort(-p, axis=1)[:, :2]
-        evidence += [
-            (int(a), int(b)) for (a, b), row in zip(top, p, strict=True) if row[b] >= 0.25 and row[a] - row[b] <= 0.2
-        ]
+        evidence += [(int(a), int(b)) for (a, b), row in zip(top, p, strict=True) if gaps.in_doubt(row[a], row[b])]
         found = gaps.confusions(evidence, dict(enumerate(needed.sum(axis=0).tolist())))
         pair = (busiest, needed.shape[1] - 1)
         place = next((i for i, one in enumerate(found, 1) if one.agents == pair), None)

@@ -222,12 +222,11 @@ def _measured(
     dropped = sum(machine.get("/api/health/", key)[1]["decisions"]["dropped"] for machine in web)
     counted = site.manage("shell", "-v", "0", "-c", COUNT).stdout.split("counted")[1].split()
     kept, done, failed = (int(number) for number in counted[:3])
-    return _told(traffic, began, seconds, away, sizes, (kept, dropped), (runs, done, failed), server is not None)
+    return _told(traffic, seconds, away, sizes, (kept, dropped), (runs, done, failed), server is not None)
 
 
 def _told(
     traffic: Traffic,
-    began: float,
     seconds: float,
     away: tuple[float, float],
     sizes: list[tuple[float, list[float]]],

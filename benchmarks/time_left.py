@@ -41,7 +41,7 @@ class Estimate:
 def of_run(key: int) -> list[Estimate]:
     """What the page would have said of a finished run at the event nearest before each share of AT."""
     from training_app.models import Run, RunEvent
-    from training_app.pages.training import stages
+    from training_app.training import stages
 
     run = Run.objects.select_related("snapshot", "pool").get(pk=key)
     assert run.started_at is not None

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from django.apps import apps as django_apps
 from django.conf import settings
 from django.core.cache import caches
+from django.utils import timezone
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from routerweb import background
@@ -99,9 +101,13 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """What `migrate` has written is put back after each test with transactions of its own."""
+    """What `migrate` has written is put back after each test with transactions of its own. No schedule is late, however long ago the
+    database was made: nothing here does its work."""
+    from django_q.models import Schedule
+
     with pytest.MonkeyPatch.context() as patch:
         with django_db_blocker.unblock():
+            Schedule.objects.update(next_run=timezone.now() + timedelta(days=1))
             migrated.put_back_after_flush(patch)
         yield
 

@@ -26,6 +26,7 @@ from tests.browser.conftest import person  # noqa: F401
 from tests.browser.test_admin_pages import filled  # noqa: F401
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
+from tests.clients import signed_in
 from tests.thorough import many
 
 pytestmark = pytest.mark.computes_long
@@ -140,10 +141,10 @@ def requests(routes: list[tuple[str, tuple[str, ...]]], known: dict[str, list[st
     return made()
 
 
-def ask(signed_in: Client, request: Request) -> int:
+def ask(browser: Client, request: Request) -> int:
     """Send it with this client's session, in a transaction that is rolled back: who is signed out by one is there for the next."""
     client = Client(raise_request_exception=False)
-    client.cookies.load({name: cookie.value for name, cookie in signed_in.cookies.items()})
+    client.cookies.load({name: cookie.value for name, cookie in browser.cookies.items()})
     query = "&".join(f"{quote(name)}={quote(value)}" for name, value in request.query)
     headers = {"HX-Request": "true"} if request.htmx else {}
     data: dict[str, Any] = {}
@@ -179,8 +180,7 @@ def test_no_generated_request_is_answered_with_an_error_of_the_server(filled: Us
         "object_id": ["1", *queries],
         "app_label": ["auth"],
     }
-    client = Client()
-    client.force_login(filled)
+    client = signed_in(filled)
     seen: dict[int, int] = {}
 
     @settings(

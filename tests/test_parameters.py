@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import path
 
 from routerweb.pages import parameters
+from tests.clients import signed_in
 
 STRANGE = ["", " ", "²", "٣", "-1", "+1", "1.0", "1e3", "0x1", "1_000", "1" * 25, "9" * 5_000, "\0", "nan", "inf", None]
 
@@ -91,8 +92,7 @@ def test_a_strange_session_cookie_is_no_error() -> None:
 @pytest.mark.django_db
 def test_the_admin_forgives_a_field_of_no_name() -> None:
     root = User.objects.create_superuser("root", "root@example.com", "long enough one")
-    client = Client()
-    client.force_login(root)
+    client = signed_in(root)
     group = Group.objects.create(name="cooks")
     assert client.get(f"/admin/auth/group/{group.pk}/delete/?_to_field=").status_code == 200
     assert client.post(f"/admin/auth/group/{group.pk}/delete/", {"_to_field": ""}).status_code == 200

@@ -40,6 +40,8 @@ def settings_of(tmp_path: Path, **environment: str) -> dict[str, Any]:
         ({"DEBUG": "1", "PORT": "70000"}, "PORT"),
         ({"DEBUG": "1", "DECISION_SHARE": "1.5"}, "DECISION_SHARE"),
         ({"DEBUG": "1", "DECISION_SHARE": "nan"}, "DECISION_SHARE"),
+        ({"DEBUG": "1", "DECISION_ARCHIVE": "gs://bucket/decisions"}, "DECISION_ARCHIVE"),
+        ({"DEBUG": "1", "DECISION_ARCHIVE": "s3://"}, "DECISION_ARCHIVE"),
         ({"DEBUG": "1", "LOG_LEVEL": "loud"}, "LOG_LEVEL"),
         ({"DEBUG": "1", "LOG_FORMAT": "xml"}, "LOG_FORMAT"),
         ({"DEBUG": "1", "DATABASE_URL": "mysql://u:secret-word@h/d"}, "DATABASE_URL"),

@@ -61,6 +61,7 @@ ELSEWHERE = {
         "needs a key of the scope ops; tests/training_app/versions/test_cases.py asks this address"
     ),
     "openapi-python-client generate": "is run by tests/generated_clients, in the environments of `make clients`",
+    "SELECT SpanAttributes": "needs ClickHouse, filled by a collector",
     "from routerweb_client.adapters.langgraph": FRAMEWORK,
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,
     "from routerweb_client.adapters.llama_index": FRAMEWORK,
@@ -218,7 +219,11 @@ training:
 @pytest.mark.parametrize(("page", "text"), kind("yaml"))
 def test_yaml(page: str, text: str, tmp_path: Path) -> None:
     said = yaml.safe_load(text)
-    if "scrape_configs" not in said:
+    if "service" in said:  # of an OpenTelemetry collector: what a pipeline names is declared above it
+        used = [(part, name) for pipe in said["service"]["pipelines"].values() for part in pipe for name in pipe[part]]
+        assert {part for part, _name in used} == said.keys() - {"service"}
+        assert all(name in said[part] for part, name in used)
+    elif "scrape_configs" not in said:
         assert Config.from_mapping(said)
     elif promtool := shutil.which("promtool"):
         (tmp_path / "prometheus.yml").write_text(text)

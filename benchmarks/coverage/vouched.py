@@ -43,6 +43,8 @@ MAKERS = {
     "shares.means": ("difference of agents in an answer, two sides of a canary",),
     "folds.widened": ("mean Jaccard by cross-validation",),
     "folds.lead": ("lead by cross-validation",),
+    "folds.figures": ("mean Jaccard by cross-validation",),
+    "folds.leads": ("lead by cross-validation",),
     "next_labels.expected": ("gain of the next 100 labels",),
     "next_labels.in_all": ("gain of the next 100 labels",),
     "off_policy.estimate": ("off-policy SNIPS", "off-policy DR", "off-policy IPS"),

@@ -92,7 +92,7 @@ def measure(language: str, settings: Mapping[str, str] | None = None, some: int 
     assert last.result is not None
     router = Router.load(last.result.artifact)
     result = Result(language)
-    correct = router.scorer.spelling if isinstance(router.scorer, TidiedMargins) else None
+    correct = router.reader.scorer.spelling if isinstance(router.reader.scorer, TidiedMargins) else None
     for example in (one for one in examples if one.split == "test"):
         (agent,) = example.required
         route = router.route(example.text)

@@ -51,8 +51,7 @@ def _kept(router: Router, pool: pools.Pool, fresh: list[Example], most_wrong: fl
     """What a router that answers from `level` on does with fresh queries; None: it promises nothing."""
     if level is None:
         return Split(most_wrong, 0.0, 0.0, 0)
-    texts = [e.text for e in fresh]
-    log_odds, selected = router.log_odds(texts), router.selections(texts)
-    given = ~router.strangers(texts, log_odds, selected) & (router.certainty(texts, log_odds, selected) >= level)
+    answers = router.answers([e.text for e in fresh])
+    given = ~answers.strange & (answers.confidence >= level)
     wrong = ~pools.right(router, pool.agents, fresh)[given]
     return Split(most_wrong, float(given.mean()), float(wrong.mean()) if wrong.size else 0.0, int(np.sum(given)))

@@ -1,7 +1,8 @@
 """`python -m benchmarks.scale.pages SMALL LARGE` times the pages of two databases that `fill` filled, in turns.
 
 Each page is asked for ROUNDS times in a process per database, through Django's test client: what a browser's connection costs is the
-same for both. Exit status 1 where a page of the large one takes more than RATIO times as long, or its 95th percentile MOST_MS or more.
+same for both. What a labeler opens is asked for by a labeler, the rest by the admin. Rows read are those of tables and indexes. Exit
+status 1 where a page of the large one takes more than RATIO times as long, or its 95th percentile MOST_MS or more.
 """
 
 import json
@@ -24,7 +25,10 @@ PAGES = {
     "Queries, a rare word": "/p/scale/queries/?q=word4999",
     "Queries, a frequent word": "/p/scale/queries/?q=word12",
     "Label": "/p/scale/label/",
+    "Own labels": "/p/scale/label/mine/",
     "Review": "/p/scale/review/",
+    "Review, unsure": "/p/scale/review/?list=doubts",
+    "Review, skipped": "/p/scale/review/?list=skipped",
     "Agreement": "/p/scale/agreement/",
     "Drift": "/p/scale/drift/",
     "Decisions": "/p/scale/decisions/",
@@ -35,6 +39,10 @@ PAGES = {
     "Decision by id": "decision",
     "Next item to label": "next",
 }
+#: The pages that a labeler asks for.
+LABELERS = {"Label", "Own labels", "Next item to label"}
+#: Rows that were read until now; the statistics of this connection count once they are flushed.
+ROWS_READ = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables"
 
 
 def serve() -> None:
@@ -44,26 +52,40 @@ def serve() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
     django.setup()
     from django.contrib.auth.models import User
-    from django.db import connection
+    from django.db import connection, reset_queries
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
     from training_app.models import Decision
 
-    client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=True)
-    client.force_login(User.objects.get(username="admin"))
+    def client_of(name: str) -> Client:
+        client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=True)
+        client.force_login(User.objects.get(username=name))
+        return client
+
+    def rows_read() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(ROWS_READ)
+            return int(cursor.fetchone()[0])
+
+    admin, labeler = client_of("admin"), client_of("ana")
     for line in sys.stdin:
         page = line.strip()
-        address = PAGES[page]
+        address, client = PAGES[page], labeler if page in LABELERS else admin
         if address == "decision":
             address = f"/p/scale/decisions/{Decision.objects.order_by('at')[50].pk}/"
+        reset_queries()
+        read = rows_read()
         with CaptureQueriesContext(connection) as seen:
             began = time.perf_counter()
             answer = client.post("/p/scale/label/next/") if address == "next" else client.get(address)
             took = 1000 * (time.perf_counter() - began)
+        read = rows_read() - read
         slowest = max(seen.captured_queries, key=lambda query: float(query["time"]), default={"time": 0, "sql": ""})
-        told = {"ms": took, "sql": len(seen), "status": answer.status_code, "slowest": slowest}
-        print(json.dumps(told), flush=True)
+        measured = {"ms": took, "sql": len(seen), "read": read, "status": answer.status_code, "slowest": slowest}
+        print(json.dumps(measured), flush=True)
 
 
 def _ask(servers: list[subprocess.Popen], page: str) -> Iterator[dict]:
@@ -83,7 +105,7 @@ def main(urls: list[str], names: list[str]) -> int:
         for url in urls
     ]
     failed = 0
-    print("| page | SQL | small, ms | large, ms | times | p95, ms |\n| --- | --- | --- | --- | --- | --- |")
+    print("| page | SQL | rows read | small, ms | large, ms | times | p95, ms |\n" + "| --- " * 7 + "|")
     for page in names or PAGES:
         rounds = [list(_ask(servers, page)) for _n in range(ROUNDS + 1)][1:]
         small, large = ([one[side]["ms"] for one in rounds] for side in (0, 1))
@@ -91,8 +113,9 @@ def main(urls: list[str], names: list[str]) -> int:
         bad = ratio > RATIO or p95 >= MOST_MS or {one["status"] for both in rounds for one in both} != {200}
         failed += bad
         sql = f"{rounds[-1][0]['sql']} / {rounds[-1][1]['sql']}"
+        read = " / ".join(f"{np.median([one[side]['read'] for one in rounds]):,.0f}" for side in (0, 1))
         print(
-            f"| {page} | {sql} | {np.median(small):.0f} | {np.median(large):.0f} | {ratio:.1f} | {p95:.0f} |",
+            f"| {page} | {sql} | {read} | {np.median(small):.0f} | {np.median(large):.0f} | {ratio:.1f} | {p95:.0f} |",
             flush=True,
         )
         if bad and os.environ.get("SHOW_SLOWEST"):

@@ -32,11 +32,17 @@ def findings(page: Page, rules: Sequence[str] | None = None) -> list[str]:
 def on_a_phone(page: Page) -> list[str]:
     """The serious and the critical findings at 390×844: all rules in light, those about colours in dark; and what the page is wider
     by at 320 pixels."""
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, 390, 844)
     page.evaluate("document.documentElement.classList.remove('dark')")
     found = [f"phone: {one}" for one in findings(page)]
     page.evaluate("document.documentElement.classList.add('dark')")
     found += [f"phone, dark: {one}" for one in findings(page, COLOURS)]
-    page.set_viewport_size({"width": 320, "height": 640})
+    resize(page, 320, 640)
     wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return [*found, f"{wider} px too wide at 320"] if wider else found
+
+
+def resize(page: Page, width: int, height: int) -> None:
+    """Give the page this size, and the time to fit itself in: browsers tell it with the next frame."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("new Promise((fitted) => requestAnimationFrame(() => requestAnimationFrame(fitted)))")

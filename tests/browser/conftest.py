@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.clients import signed_in
 
 # Playwright's own event loop runs in the tests' thread; Django's ORM is used beside it, never inside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -49,10 +50,10 @@ def sign_in(browser: Browser, live_server) -> Iterator[Callable[..., BrowserCont
     raised: list[str] = []
 
     def enter(user: User, base_url: str = live_server.url, **options) -> BrowserContext:
-        client = Client()
-        client.force_login(user)
+        client = signed_in(user)
         context = browser.new_context(base_url=base_url, **options)
         context.set_default_timeout(10_000)
+        context.set_default_navigation_timeout(60_000)  # the first page of a process imports every view
         cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": base_url}])
         context.on("page", lambda page: page.on("pageerror", lambda error: raised.append(str(error))))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import NoReverseMatch, URLPattern, get_resolver, reverse
 
 from agents_app import keys
@@ -16,6 +15,7 @@ from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.browser.axe import findings, on_a_phone
 from tests.browser.test_review import worked  # noqa: F401
+from tests.clients import signed_in
 from tests.thorough import EVERYTHING
 from tests.training_app import trained
 from training_app.answering import decisions
@@ -38,7 +38,7 @@ def trained_pool(transactional_db: None) -> Pool:
     for example in trained.examples()[:8]:
         group = SplitGroup.objects.create(pool=pool, key=group_hash(example.text))
         query = Query.objects.create(dataset=dataset, text=example.text, text_hash=text_hash(example.text), group=group)
-        labels.record(query, source="import", required=example.required, asked=range(3))
+        labels.record(labels.NewLabel(query.pk, source="import", required=example.required, asked=range(3)))
     result = trained.result()
     run = Run.objects.create(
         pool=pool, snapshot=snapshots.take(pool), config={}, status=Run.Status.DONE, total=400, step=400
@@ -71,8 +71,7 @@ def named() -> Iterator[tuple[str, list[str], bool]]:
 
 def pages(user: User, fills: dict[str, dict[str, Any]]) -> list[str]:
     """The addresses of whole pages among them, each in the pool that has what it shows."""
-    client = Client()
-    client.force_login(user)
+    client = signed_in(user)
     found = []
     addresses = list(named())
     assert len(addresses) > 60

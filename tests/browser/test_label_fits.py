@@ -171,7 +171,11 @@ def test_sources_that_differ_never_make_none(sign_in, person) -> None:
     """The LLM is sure of one agent and the model of none: `A` and Enter store the agent, not “none of these”."""
     make_pool(12, ["one"])
     query = Query.objects.get()
-    labels.record(query, source="llm", required=[4], asked=range(12), scores={4: 0.9}, provenance={"model": "m"})
+    labels.record(
+        labels.NewLabel(
+            query.pk, source="llm", required=[4], asked=range(12), scores={4: 0.9}, provenance={"model": "m"}
+        )
+    )
     Suggestion.objects.create(query=query, version="big-1", required=[], scores={str(n): 0.09 for n in range(12)})
     page = sign_in(person("ana")).new_page()
     page.goto(LABEL)
@@ -182,3 +186,17 @@ def test_sources_that_differ_never_make_none(sign_in, person) -> None:
     press(page, "KeyA", "Enter")
     wait_saved(page)
     assert query.labels.get(source="human").required == [4]
+
+
+def test_names_of_agents_begin_in_one_line_whatever_their_codes(sign_in, person) -> None:
+    pool = make_pool(3, ["which one"])
+    for agent, code in zip(pool.agents.order_by("number"), ("II", "WM", "AB"), strict=True):
+        agent.code = code
+        agent.save()
+    page = sign_in(person("ana")).new_page()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(LABEL)
+        expect(page.locator(".lb-row[data-agent]")).to_have_count(3)
+        names = page.locator(".lb-row[data-agent] .lb-name").all()
+        assert len({name.evaluate("name => name.getBoundingClientRect().left") for name in names}) == 1

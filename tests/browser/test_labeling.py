@@ -74,7 +74,11 @@ def test_twenty_queries_fifty_agents_no_pointer(sign_in, person):
     pool = make_pool(50, texts)
     suggested = Query.objects.get(text="query 07")
     scores = {n: 0.9 if n in (11, 44) else 0.1 for n in range(50)}
-    labels.record(suggested, source="llm", required=[11, 44], asked=range(50), scores=scores, provenance={"model": "m"})
+    labels.record(
+        labels.NewLabel(
+            suggested.pk, source="llm", required=[11, 44], asked=range(50), scores=scores, provenance={"model": "m"}
+        )
+    )
     page = sign_in(person("ana")).new_page()
     page.add_init_script(
         "window.pointers = 0;"
@@ -262,7 +266,11 @@ def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
 def test_nothing_moves_once_an_item_is_drawn(sign_in, person):
     make_pool(12, ["one", "two"])
     query = Query.objects.get(text="one")
-    labels.record(query, source="llm", required=[7], asked=range(12), scores={n: 0.1 * (n == 7) for n in range(12)})
+    labels.record(
+        labels.NewLabel(
+            query.pk, source="llm", required=[7], asked=range(12), scores={n: 0.1 * (n == 7) for n in range(12)}
+        )
+    )
     page = sign_in(person("ana")).new_page()
     page.goto(LABEL)
     where = "[...document.querySelectorAll('.lb-row')].map((row) => [row.dataset.agent, Math.round(row.getBoundingClientRect().top)])"
@@ -282,7 +290,9 @@ def test_it_can_be_used_by_everybody(sign_in, person, scheme):
     """No serious or critical finding of axe-core, at a desk and at 320 pixels, with suggestions and dialogs open."""
     make_pool(12, ["a query with word1 in it", "another"])
     query = Query.objects.get(text="a query with word1 in it")
-    labels.record(query, source="llm", required=[7], asked=range(12), scores=dict.fromkeys(range(12), 0.1))
+    labels.record(
+        labels.NewLabel(query.pk, source="llm", required=[7], asked=range(12), scores=dict.fromkeys(range(12), 0.1))
+    )
     page = sign_in(person("ana"), color_scheme=scheme).new_page()
     page.goto(LABEL)
     press(page, "KeyG", "Digit1")

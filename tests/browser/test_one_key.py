@@ -35,7 +35,11 @@ def suggest(pool, draws: random.Random) -> tuple[dict[str, list[int]], dict[str,
             said = [*truth[1:], draws.choice([agent for agent in range(AGENTS) if agent not in truth])]
         needed[query.text], suggested[query.text] = sorted(truth), sorted(said)
         scores = {agent: 0.9 if agent in said else 0.1 for agent in range(AGENTS)}
-        labels.record(query, source="llm", required=said, asked=range(AGENTS), scores=scores, provenance={"model": "m"})
+        labels.record(
+            labels.NewLabel(
+                query.pk, source="llm", required=said, asked=range(AGENTS), scores=scores, provenance={"model": "m"}
+            )
+        )
     return needed, suggested
 
 
@@ -110,7 +114,7 @@ def test_on_a_blind_item_nothing_is_accepted_unseen(page: Page) -> None:
     pool = make_pool(2, ["query 0"])
     QueueSettings.objects.filter(pool=pool).update(blind_share=1.0)
     query = Query.objects.get()
-    labels.record(query, source="llm", required=[1], asked=[0, 1], provenance={"model": "m"})
+    labels.record(labels.NewLabel(query.pk, source="llm", required=[1], asked=[0, 1], provenance={"model": "m"}))
     page.goto(LABEL)
     expect(page.locator("#lb-item .lb-send")).to_have_text("Submit")
     press(page, "Enter")

@@ -30,3 +30,6 @@ def test_a_matrix_keeps_its_shape(sign_in, person, worked):  # noqa: F811
     page.goto("/p/big/agreement/")
     expect(page.locator(".ag-matrix")).to_have_class("rw-table rw-matrix ag-matrix")
     assert overflow(page) == 0
+    caption = page.locator("table.rw-stacked caption")
+    expect(caption).to_have_count(1)
+    assert caption.evaluate("caption => caption.offsetWidth >= 0.9 * caption.parentElement.parentElement.clientWidth")

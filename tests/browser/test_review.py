@@ -25,9 +25,15 @@ def worked(transactional_db, person):
     queue.fill(pool)
     rows = list(Query.objects.order_by("pk"))
     for n, query in enumerate(rows[:8]):
-        labels.record(query, source="llm", required=[n], asked=every, scores={n: 0.9}, provenance={"model": "m"})
-        labels.record(query, source="human", author=ana, required=[n], asked=every)
-        labels.record(query, source="human", author=ben, required=[n, n + 1] if n % 3 else [n], asked=every)
+        labels.record(
+            labels.NewLabel(
+                query.pk, source="llm", required=[n], asked=every, scores={n: 0.9}, provenance={"model": "m"}
+            )
+        )
+        labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[n], asked=every))
+        labels.record(
+            labels.NewLabel(query.pk, source="human", author=ben, required=[n, n + 1] if n % 3 else [n], asked=every)
+        )
     queue.skip(queue.open_item(rows[9], ana, pool), "garbled")
     queue.take(pool, ben)
     disagreement.measure([query.pk for query in rows])

@@ -331,7 +331,7 @@ def _begin_episodes(name: str) -> list[str]:
     for n in range(EPISODES):
         wanted = episodes.Wanted([{"role": "user", "content": f"{name} episode {n}"}], max_steps=5)
         decider = orchestra.deciding(task_of(wanted.messages))
-        made.append(str(episodes.begin(pool.pk, wanted, decider, orchestra.callable, orchestra.answering)[0].pk))
+        made.append(str(episodes.begin(pool.pk, wanted, decider, orchestra)[0].pk))
     return made
 
 

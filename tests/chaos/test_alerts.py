@@ -50,7 +50,7 @@ def quick(rules: str) -> str:
         return f"{duration[1]}{int(duration[2]) * {'m': 1, 'h': 60}[duration[3]]}s"
 
     for long, short in AGES.items():
-        assert rules.count(long) == 1
+        assert long in rules
         rules = rules.replace(long, short)
     return re.sub(r"(\[|for: )(\d+)([mh])\b", seconds, rules)
 
@@ -107,6 +107,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> 
         on_postgresql.make_template(database.url)
         environment = environment_of(folder, migrated_sqlite) | {
             "METRICS": "1", "WEB_WORKERS": "1", "DECISION_BUFFER": str(BUFFER), "RUN_RETRIES": "0",
+            "DECISION_ARCHIVE": str(folder / "archive"),
             "DATABASE_URL": urlunsplit(urlsplit(database.url)._replace(path="/migrated")),
         }  # fmt: skip
         installation = Installation(environment, folder)
@@ -167,6 +168,18 @@ def trainer_killed(watched: Watched) -> Iterator[Callable[[], object]]:
 
 
 @contextlib.contextmanager
+def archive_away(watched: Watched) -> Iterator[Callable[[], object]]:
+    """Where the folder of the archive should be nobody can write, and retention has something to archive."""
+    act, archive = watched.installation.act, watched.installation.folder / "archive"
+    archive.write_text("no folder")
+    act("old_decision")
+    act("retention_due")
+    yield lambda: None
+    archive.unlink()
+    act("retention_due")
+
+
+@contextlib.contextmanager
 def other_traffic(watched: Watched) -> Iterator[Callable[[], object]]:
     """Half of the queries are of a kind that the model does not know."""
     yield lambda: watched.route_many([KNOWN, UNSURE] * 10)
@@ -209,6 +222,7 @@ FAULTS: dict[Callable[[Watched], contextlib.AbstractContextManager[Callable[[], 
     all_killed: {"RouterwebAway"},
     cluster_still: {"RouterwebWorkersStill", "RouterwebJobsWait"},
     trainer_killed: {"RouterwebRunFailed"},
+    archive_away: {"RouterwebScheduledJobFails"},
     other_traffic: {"RouterwebAbstains"},
     processors_taken: {"RouterwebRoutesSlow", "RouterwebAnswersSlow"},
 }  # fmt: skip
@@ -220,10 +234,10 @@ def test_alerts_fire_on_a_fault_and_end_with_it(
     fault: Callable[[Watched], contextlib.AbstractContextManager[Callable[[], object]]],
     record_property: Callable[[str, object], None],
 ) -> None:
-    began = time.monotonic()
     fired: dict[str, float] = {}
     ended: dict[str, float] = {}
-    assert not watched.prometheus.firing() & FAULTS[fault]
+    _until(lambda: _quiet(watched, FAULTS[fault]), lambda: "it fires before the fault")
+    began = time.monotonic()
     with fault(watched) as meanwhile:
 
         def all_fire() -> bool:
@@ -256,6 +270,15 @@ def test_each_alert_has_a_fault() -> None:
 def test_a_minute_of_the_rules_is_a_second_here() -> None:
     assert "[10s]" in quick((PLACE / RULES).read_text("utf-8"))
     assert quick("a[1h] > 180 and b[5m] > 900\nfor: 2m") == "a[60s] > 30 and b[5s] > 15\nfor: 2s"
+
+
+def _quiet(watched: Watched, alerts: set[str]) -> bool:
+    """Whether none of these fires. Clusters that have just started make up for what the clock asked of them first; what failed by an
+    earlier fault gets another turn."""
+    if not watched.prometheus.firing() & alerts:
+        return True
+    watched.installation.act("failing_due")
+    return False
 
 
 def _until(condition: Callable[[], bool], wrong: Callable[[], str]) -> None:
