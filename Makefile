@@ -64,16 +64,19 @@ test: $(VENV)/.installed-dev ## Each test but what repeats or takes seconds, on 
 	wait $$beside || passed=$$?; \
 	cat $$other; exit $$passed
 
+# What failed runs once more, alone: where a machine stood still for a minute, clocks and browsers are to blame. What fails twice fails.
+twice = @$(1) $(PYTEST_WORDS) $(2) || { test $$? = 1 && echo "What failed, once more:" && $(1) --last-failed --exitfirst $(2); }
+
 # Which of them; tests/orchestration_app and what else needs it is left out by itself.
 CORE ?= tests
 test-core: export ORCHESTRATION := 0
 test-core: $(VENV)/.installed-dev ## The tests without orchestration_app installed, or some: CORE="tests/engine tests/access"
-	@$(BIN)/python -m pytest $(PYTEST_WORDS) $(CORE)
+	$(call twice,$(BIN)/python -m pytest,$(CORE))
 
 test-everything: export TEST_EVERYTHING := 1
 test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then on PostgreSQL what uses a database and does not repeat at length, as CI does
-	@$(BIN)/python -m pytest $(PYTEST_WORDS)
-	@TEST_EVERYTHING=0 $(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "not any_database"
+	$(call twice,$(BIN)/python -m pytest)
+	$(call twice,TEST_EVERYTHING=0 $(BIN)/python -m tests.on_postgresql,-m "not any_database")
 	@$(BIN)/python -m tests.on_postgresql tests/datasets_app/test_together.py
 
 lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
