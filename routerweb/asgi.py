@@ -165,7 +165,7 @@ async def _answer_by_threads(scope: Scope, receive: Receive, send: Send, body: B
                 disconnect.run, client_left, threads.answer, wsgi.application, scope, body, promise
             )
     if promise.pieces is not None and body.whole:
-        await threads.send_later(response, promise.pieces(), send, receive)
+        await threads.send_later(response, promise, send, receive)
         return
     await threads.send_answer(response, send, receive, read_whole=body.whole)
 

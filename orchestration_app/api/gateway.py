@@ -46,12 +46,14 @@ class _Texts:
 
 @dataclass(slots=True)
 class Answering:
-    """One answer under way: called here, or an episode that is followed. `ended` is how it ended, once the pieces are out."""
+    """One answer under way: called here, or an episode that is followed. `ended` is how it ended, once the pieces are out, and
+    `http_status` what is answered with, once the first part of the body is made."""
 
     model: str
     here: Direct | None = None
     episode: Episode | None = None
     ended: Json | None = None
+    http_status: int = 200
 
     @property
     def key(self) -> uuid.UUID:
@@ -78,6 +80,14 @@ class Answering:
             {name: failure[name] for name in ("agent", "name", "reason")} for failure in ended.get("missing", ())
         ]
         return {"episode_id": str(self.key), "status": str(ended.get("status", "")), "missing": missing}
+
+    @property
+    def failure(self) -> str:
+        """Why there is no answer; "" where there is one, or a question, or nobody was needed."""
+        ended = self.ended or {}
+        if ended.get("status") not in NO_ANSWER or not ended.get("steps"):
+            return ""
+        return str(ended.get("error") or "The episode was cancelled.")
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -140,9 +150,15 @@ def _given(view: ApiView, answering: Answering, parts: AsyncIterator[bytes], med
         async def collected() -> bytes:
             return b"".join([part async for part in parts])
 
-        answer = HttpResponse(asyncio.run(collected()), content_type=media)
+        answer = HttpResponse(asyncio.run(collected()), content_type=media, status=answering.http_status)
     else:
-        promise.pieces = lambda: parts
+
+        async def sent() -> AsyncIterator[bytes]:
+            async for part in parts:
+                promise.status = answering.http_status
+                yield part
+
+        promise.pieces = sent
         answer = HttpResponse(content_type=media)
     answer["X-Router-Episode"] = str(answering.key)
     if answering.here is not None:
@@ -162,8 +178,18 @@ def _usage(answering: Answering) -> Json:
     }
 
 
+def _chat_error(answering: Answering) -> Json:
+    """What says that no agent answered, so that a client may ask again or elsewhere."""
+    error = {"code": "no_answer", "type": "server_error", "message": f"No agent answered. {answering.failure}"}
+    return {"error": error, "router": answering.about()}
+
+
 async def _chat_whole(answering: Answering) -> AsyncIterator[bytes]:
     text = "".join([piece async for piece in answering.pieces()])
+    if answering.failure:
+        answering.http_status = 502
+        yield written(_chat_error(answering))
+        return
     message = {"role": "assistant", "content": text}
     yield written({
         "id": f"chatcmpl-{answering.key}", "object": "chat.completion", "created": int(time.time()), "model": answering.model,
@@ -185,7 +211,10 @@ async def _chat_events(answering: Answering, usage: bool) -> AsyncIterator[bytes
     yield chunk({"role": "assistant", "content": ""})
     async for piece in answering.pieces():
         yield chunk({"content": piece})
-    yield chunk({}, "stop", router=answering.about())
+    if answering.failure:
+        yield b"data: " + written(_chat_error(answering)) + b"\n\n"
+    else:
+        yield chunk({}, "stop", router=answering.about())
     if usage:
         yield b"data: " + written({**head, "choices": [], "usage": _usage(answering)}) + b"\n\n"
     yield b"data: [DONE]\n\n"

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -78,11 +78,11 @@ async def send_answer(response: AppResponse, send: Send, receive: Receive, *, re
             await send({"type": "http.response.body", "body": b""})
 
 
-async def send_later(response: AppResponse, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
-    """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before. Once the
-    client has gone, nothing is waited for."""
+async def send_later(response: AppResponse, promise: later.Later, send: Send, receive: Receive) -> None:
+    """Send an answer whose body is still to come: its head goes out with the first of its promise's pieces, so nothing is promised
+    before. Once the client has gone, nothing is waited for."""
     response.file.close()
-    sending = asyncio.ensure_future(_send_pieces(response, pieces, send))
+    sending = asyncio.ensure_future(_send_pieces(response, promise, send))
     gone = asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,17 +99,23 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _send_pieces(response: AppResponse, pieces: AsyncIterator[bytes], send: Send) -> None:
+async def _send_pieces(response: AppResponse, promise: later.Later, send: Send) -> None:
     headers = [header for header in response.headers if header[0] != b"content-length"]
+
+    async def begin() -> None:
+        status = promise.status or response.status
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+
+    assert promise.pieces is not None
     begun = False
-    async with contextlib.aclosing(pieces) as coming:  # type: ignore[type-var]
+    async with contextlib.aclosing(promise.pieces()) as coming:  # type: ignore[type-var]
         async for piece in coming:
             if not begun:
-                await send({"type": "http.response.start", "status": response.status, "headers": headers})
+                await begin()
                 begun = True
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     if not begun:
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await begin()
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -35,8 +35,7 @@ def test_the_pieces_are_sent_as_they_come_and_no_length_is_promised() -> None:
 
     async def serve() -> None:
         found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), promise)
-        assert promise.pieces is not None
-        await threads.send_later(found, promise.pieces(), send, there)
+        await threads.send_later(found, promise, send, there)
 
     asyncio.run(serve())
     assert (sent[0]["type"], sent[0]["status"]) == ("http.response.start", 200)
@@ -70,9 +69,31 @@ def test_for_a_client_that_has_gone_nothing_is_waited_for() -> None:
         raise AssertionError(message)
 
     async def serve() -> None:
-        found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), Later())
+        promise = Later()
+        found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), promise)
+        promise.pieces = endless
         async with asyncio.timeout(30):
-            await threads.send_later(found, endless(), send, left)
+            await threads.send_later(found, promise, send, left)
 
     asyncio.run(serve())
     assert closed == [True]
+
+
+def test_what_is_found_out_before_the_first_piece_may_change_the_status() -> None:
+    promise, statuses = Later(), []
+
+    async def failed() -> AsyncIterator[bytes]:
+        promise.status = 502
+        yield b"{}"
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def serve() -> None:
+        found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), promise)
+        promise.pieces = failed
+        await threads.send_later(found, promise, send, there)
+
+    asyncio.run(serve())
+    assert statuses == [502]

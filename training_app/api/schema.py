@@ -65,6 +65,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unprocessable": (422, "query is missing."),
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
     "quota_exhausted": (429, "This API key may send 100,000 queries a month, and all of them are used."),
+    "no_answer": (502, "No agent answered. Billing: HTTP 500."),
     "no_executor": (503, "No agent of the pool support can be called. Without an active executor: Billing, Shipping."),
     "pool_not_ready": (503, "The pool support is not ready. Billing: No connection."),
     "no_runner": (503, "No process runs episodes."),
@@ -89,6 +90,7 @@ WORDS = {
     415: "The body is not JSON",
     422: "What was sent has a field that the address does not have, or does not hold",
     429: "The key has used up its minute or its month; Retry-After tells when to come back",
+    502: "Agents were called, and none of them answered",
     503: "It cannot be answered just now",
 }
 PATHS: dict[str, tuple[Any, str, Any]] = {

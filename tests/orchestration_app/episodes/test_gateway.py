@@ -53,9 +53,16 @@ def test_several_agents_stand_under_their_names_and_a_failure_is_named(answering
     assert told["choices"][0]["message"]["content"] == "## Triage\n\nlooked at\n\n## Checker\n\nNo answer."
     assert (told["router"]["status"], told["router"]["missing"][0]["name"]) == ("partial", "Checker")
     assert Episode.objects.get().status == "partial"
-    failed = chat(app, "checker").json()
-    assert failed["router"]["status"] == "failed"
-    assert "it is down" in failed["choices"][0]["message"]["content"]
+
+
+def test_without_any_answer_a_client_is_told_an_error_as_it_expects(answering: None, app: Application) -> None:
+    """So that it asks again, or elsewhere."""
+    answer = chat(app, "checker")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "no_answer")
+    assert "it is down" in answer.json()["error"]["message"]
+    assert answer.json()["router"]["status"] == "failed"
+    last = chunks(chat(app, "checker", stream=True).content)[-1]
+    assert (last["error"]["code"], last["router"]["missing"][0]["name"]) == ("no_answer", "Checker")
 
 
 def test_the_stream_says_the_same(answering: None, app: Application) -> None:

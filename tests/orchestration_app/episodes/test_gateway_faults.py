@@ -75,7 +75,7 @@ def server(
 
 
 def said(events: list[dict[str, Any]]) -> str:
-    return "".join(event["choices"][0]["delta"].get("content") or "" for event in events if event["choices"])
+    return "".join(event["choices"][0]["delta"].get("content") or "" for event in events if event.get("choices"))
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -162,8 +162,9 @@ def test_the_pools_rule_makes_the_answer(server: ChatServer, crew: Pool, app: Ap
 
 
 def test_without_a_needed_agent_the_reason_is_said(server: ChatServer, app: Application) -> None:
-    answer = chat(app, "good morning").json()
-    assert answer["choices"][0]["message"]["content"] == "There is no answer. No agent was called."
+    answer = chat(app, "good morning")
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == "There is no answer. No agent was called."
     assert Episode.objects.get().error == "No agent was called."
 
 

@@ -46,7 +46,7 @@ class ChatView(ApiView):
         also_at="/v1/chat/completions", headers=("X-Router-Decision", "X-Router-Model", "X-Router-Agents", "X-Router-Episode"),
         example={"model": "router/support", "messages": [{"role": "user", "content": "I was charged twice"}]},
         answers={200: (ChatSerializer, "The decision, as the call of a tool named route", examples.CHAT)},
-        errors=("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted", "not_found"),
+        errors=("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted", "not_found", "no_answer"),
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse:
         """With `agents/POOL` as the model, the agents of the pool that the conversation needs are called, and their answer is the
