@@ -83,6 +83,11 @@ def open_alarms(pool: Pool | None) -> list[Alarm]:
     return alarms
 
 
+def is_open(kind: str, pool: Pool | None) -> bool:
+    """Whether the pool, or the site, has an open alarm of that kind."""
+    return Alarm.objects.filter(pool=pool, kind=kind, resolved_at__isnull=True).exists()
+
+
 def past(pool: Pool | None) -> "QuerySet[Alarm]":
     """Alarms that have passed, newest first."""
     return Alarm.objects.filter(_of(pool), resolved_at__isnull=False).select_related("pool")

@@ -129,6 +129,8 @@ def drift_page(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {"pool": pool, "model": model}
     if model is not None:
         context |= drift_charts.read(model)
+        # One look may be chance: the alarm waits for queries that came after it.
+        context["alarmed"] = alarms.is_open(Alarm.Kind.DRIFT, pool)
     crumbs = _crumbs(pool, (_("Alarms"), reverse("alarms", args=[slug])))
     return page(request, "training_app/drift.html", context, title=_("Drift"), crumbs=crumbs)
 

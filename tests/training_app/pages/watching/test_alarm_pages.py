@@ -232,6 +232,10 @@ def test_drift_is_drawn_with_words_and_curves(pool: Any, browser: Client, make_m
     assert page.count("data-rw-chart=") == 3
     assert "spread-abstained" not in page
     assert "Use recent traffic as the new reference" in page
+    waits = "An alarm opens if newer queries differ in the same way."
+    assert waits in page
+    alarms.hold(Alarm.Kind.DRIFT, "Recent queries differ.", [], pool)
+    assert waits not in browser.get(reverse("drift", args=["support"])).text
 
 
 def test_a_webhook_for_unsure_decisions_shows_its_secret_once_and_what_it_was_sent(
