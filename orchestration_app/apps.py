@@ -45,6 +45,7 @@ class OrchestrationAppConfig(AppConfig):
         hooks.pool_contents.register(ending.holds)
         hooks.row_rules.register(episode_rules)
         hooks.waits_for_ops.register(navigation.waits)
+        hooks.pool_costs.register(navigation.costs)
         hooks.run_problems.register(readiness.run_problems)
         hooks.sealed_models.register(sealed)
         hooks.role_permissions.register(permissions)

@@ -1,16 +1,19 @@
 """What this package adds to the shell of the pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, Sum
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents_app.access import Role
 from agents_app.models import Pool
 from agents_app.navigation import Entry
+from agents_app.templatetags.routerweb import money
 from agents_app.views.settings import Section
 from orchestration_app.models import Episode, Executor
 
@@ -43,6 +46,22 @@ def waits(pool: Pool) -> Sequence[tuple[str, str, str]]:
         return ()
     words = ngettext("%(n)d episode waits for a person", "%(n)d episodes wait for a person", count) % {"n": count}
     return [(words, _("Look"), f"{reverse('episodes', args=[pool.slug])}?status=waiting")]
+
+
+def costs(pool: Pool, since: datetime) -> Sequence[str]:
+    """For the hook `pool_costs`: what calls of agents cost in the episodes since then."""
+    month = Episode.objects.filter(pool=pool, created_at__gte=since).aggregate(episodes=Count("pk"), cost=Sum("cost"))
+    if not month["episodes"]:
+        return ()
+    words = ngettext(
+        "Calls of agents in %(n)s episode cost %(cost)s.",
+        "Calls of agents in %(n)s episodes cost %(cost)s.",
+        month["episodes"],
+    )
+    return [
+        words
+        % {"n": number_format(month["episodes"], force_grouping=True), "cost": money(month["cost"], pool.currency)}
+    ]
 
 
 def sections() -> Iterable[Section]:

@@ -221,6 +221,12 @@ def waits_for_ops(pool: "Pool", /) -> Sequence[tuple[str, str, str]]:
 
 
 @Hook
+def pool_costs(pool: "Pool", since: "datetime", /) -> Sequence[str]:
+    """Called for Home's question about costs: what of the package cost something in the pool since then, a sentence each."""
+    return ()
+
+
+@Hook
 def run_ended(run: "Run", refused: str, /) -> None:
     """Called once the end of a run is committed, done or failed, with the reason why the gate refused its model ("" otherwise)."""
 

@@ -36,6 +36,13 @@ def test_a_timeline_shows_who_was_chosen_why_and_what_came_back(begun: Episode, 
     assert "every 1s" not in page
 
 
+def test_home_says_what_calls_cost(begun: Episode, browser: Client) -> None:
+    Episode.objects.filter(pk=begun.pk).update(cost=0.042)
+    Episode.objects.create(pool=begun.pool, task="long ago", cost=7.0)
+    Episode.objects.exclude(pk=begun.pk).update(created_at=timezone.now() - timedelta(days=31))
+    assert "Calls of agents in 1 episode cost USD\xa00.042." in browser.get("/").content.decode()
+
+
 def test_agents_of_a_set_have_no_probability_of_their_own(
     crew: Pool, executor: Callable[..., Any], browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

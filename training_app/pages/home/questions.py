@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 
 from django.contrib.auth.models import User
 from django.db.models import Q
@@ -17,6 +18,7 @@ from agents_app.models import Pool, PoolRole
 from agents_app.templatetags.routerweb import money
 from datasets_app.models import Gold, PrelabelJob
 from datasets_app.prelabeling import jobs
+from routerweb import hooks
 from training_app.answering import described
 from training_app.engine.data import shares
 from training_app.engine.data.conversations import from_json
@@ -138,9 +140,10 @@ def _why(pool: Pool) -> Question:
 
 
 def _cost(pool: Pool) -> Question:
-    """What the month's routes would have cost by the pool's LLM, and what its labels did."""
+    """What the month's routes would have cost by the pool's LLM, and what calls of agents and the LLM's labels did."""
     question = _("What did it cost?")
-    month = Decision.objects.filter(pool=pool, at__gte=timezone.now() - MONTH)
+    since = timezone.now() - MONTH
+    month = Decision.objects.filter(pool=pool, at__gte=since)
     count = month.count()
     text = _("No routes in 30 days.")
     if count:
@@ -162,6 +165,7 @@ def _cost(pool: Pool) -> Question:
             text += f" {error}"
     elif count:
         text += " " + _("Enter an LLM's prices to see what it would have cost.")
+    text += "".join(f" {sentence}" for sentence in chain(*hooks.pool_costs(pool, since)))
     if spent := sum(job.cost for job in paid):
         text += " " + _("Labels by an LLM cost %(cost)s so far.") % {"cost": money(spent, pool.currency)}
     return Question(question, text, _("LLM and prices"), _page("prelabel", pool))
