@@ -1,7 +1,10 @@
 """What containers run: health as a proxy's peer asks for it, and a compose file whose commands and settings exist."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,6 +100,18 @@ def test_episodes_have_a_process_of_their_own() -> None:
 def test_a_part_that_does_not_exist_is_named() -> None:
     with pytest.raises(CommandError, match="Unknown part trainer"):
         call_command("up", "trainer")
+
+
+@pytest.mark.parametrize("folder", [".", "missing"])
+def test_a_database_that_was_never_migrated_starts_nothing_and_says_what_to_do(tmp_path: Path, folder: str) -> None:
+    environment = {
+        **os.environ, "SECRET_KEY": "s", "PLAIN_HTTP": "1", "DATA_DIR": str(tmp_path / folder), "DATABASE_URL": "",
+        "DJANGO_SETTINGS_MODULE": "routerweb.settings",
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (ended.returncode, "python manage.py migrate" in ended.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -15,10 +15,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.db import OperationalError, connection, connections
 
 from agents_app.accounts import setup
 from agents_app.background_work import processes
+from agents_app.models import Stamp
 from routerweb import health, keeper, lifeline, paths
 from training_app.installation import demo_card, read_demo
 
@@ -70,6 +71,8 @@ class Command(BaseCommand):
         unknown = set(wanted) - set(parts())
         if unknown:
             raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(parts())}.")
+        if _never_migrated():
+            raise CommandError("The database has no tables yet. Create them first: python manage.py migrate")
         # What comes now waits for the program that this process becomes.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         demo = self._demo() if options["demo"] or (settings.DEMO and "reset" in wanted) else None
@@ -137,6 +140,16 @@ class Command(BaseCommand):
         if setup.is_new():
             return f"\n  Routerweb is running. Set it up, within a day, at\n\n  {address}{setup.link()}\n"
         return f"\n  Routerweb is running at {address}\n"
+
+
+def _never_migrated() -> bool:
+    """Whether the database lacks the tables. One that cannot be reached now may have them."""
+    try:
+        return Stamp._meta.db_table not in connection.introspection.table_names()
+    except OperationalError:
+        return connection.vendor == "sqlite"  # its folder is not there
+    finally:
+        connections.close_all()
 
 
 def _log() -> Path:
