@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from django.conf import settings
 from django.db import transaction
@@ -11,10 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app import audit, sealing
 from agents_app.audit import Who, actor_of
-from agents_app.models import LlmConnection
+from agents_app.models import LlmConnection, Stamp
 from agents_app.outbound import guard
 from training_app.engine import llm
 
+#: Seconds that a call may take.
+CALL_SECONDS = 60.0
 #: Seconds that a test may take; a server of one's own may have to load its model first.
 TEST_SECONDS = 45.0
 
@@ -89,6 +92,12 @@ def connection() -> Connection:
     return Connection(row.base_url, row.model, key, row.own_network, row.price_in, row.price_out, saved=True)
 
 
+def in_use() -> Connection | None:
+    """The LLM; None where nobody has connected one."""
+    saved = connection()
+    return saved if saved.ready else None
+
+
 def save(new: Connection, *, actor: Who) -> None:
     """Make this the installation's LLM; its key is stored sealed."""
     with transaction.atomic():
@@ -99,6 +108,7 @@ def save(new: Connection, *, actor: Who) -> None:
         row.save()
         detail = {"address": new.base_url, "model": new.model, "own_network": new.own_network}
         audit.record("llm.saved", actor=actor, target=str(row), detail=detail)
+        Stamp.bump()  # what answers with it, in other processes too
 
 
 def remove(*, actor: Who) -> None:
@@ -106,17 +116,30 @@ def remove(*, actor: Who) -> None:
     with transaction.atomic():
         LlmConnection.objects.all().delete()
         audit.record("llm.removed", actor=actor, target="LLM")
+        Stamp.bump()
 
 
-def client(of: Connection, *, seconds: float) -> llm.Client:
-    """A client through the guard for outbound calls, which takes `seconds` at most. Errors quote only a server of one's own."""
-    transport = guard.Transport(seconds, own_server=of.own_server)
-    limits = llm.CallLimits(timeout=seconds, tries=1, total=seconds)
-    return llm.Client(of.base_url, of.model, of.key, limits=limits, wire=llm.Wire(transport, tell=of.own_network))
+def wire(base_url: str, seconds: float, own_server: guard.Server | None, watch: llm.Watch | None = None) -> llm.Wire:
+    """How calls reach a server: through the guard for outbound calls, each taking `seconds` at most, a slow answer's too. Errors
+    quote only a server that the settings or an admin named."""
+    try:
+        parts = guard.check_url(base_url, own_server=own_server)
+        named = guard.listed(parts.hostname or "", guard.port_of(parts), own_server)
+    except guard.Refused:
+        named = False  # and each call is refused
+    # A server that the settings name may stand behind the proxy that the environment names.
+    transport = None if named and getproxies() else guard.Transport(seconds, own_server=own_server)
+    return llm.Wire(transport, tell=named, watch=watch)
+
+
+def client(of: Connection, *, seconds: float = CALL_SECONDS, limits: llm.CallLimits | None = None) -> llm.Client:
+    """A client of the LLM, whose calls take `seconds` at most."""
+    return llm.Client(of.base_url, of.model, of.key, limits=limits, wire=wire(of.base_url, seconds, of.own_server))
 
 
 def test(of: Connection) -> str:
     """Ask the LLM for one word; what it said, 200 characters at most. Raises LLMError or guard.Refused, in words for a page."""
     guard.check_url(of.base_url, own_server=of.own_server)
-    with client(of, seconds=TEST_SECONDS) as llm_client:
+    limits = llm.CallLimits(timeout=TEST_SECONDS, tries=1, total=TEST_SECONDS)
+    with client(of, seconds=TEST_SECONDS, limits=limits) as llm_client:
         return llm_client.complete([{"role": "user", "content": "Answer with the word: ready"}]).text.strip()[:200]

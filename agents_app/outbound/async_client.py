@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpcore
@@ -52,14 +53,14 @@ class Transport(httpx.AsyncBaseTransport):
     would look at every connection for every call: with 100 calls at once that takes seven times the work, with 300 they time out.
     """
 
-    def __init__(self, *, plain: bool = False) -> None:
-        self._plain, self._network = plain, _CheckedNetwork()
+    def __init__(self, *, plain: bool = False, own_server: guard.Server | None = None) -> None:
+        self._plain, self._own_server, self._network = plain, own_server, _CheckedNetwork(own_server)
         guard.tls_context()  # reading the certificates takes a moment, which is not to be a call's
         self._idle: dict[Origin, list[tuple[float, _OneConnection]]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The answer, its body not read yet. Raises guard.Refused and httpx's errors."""
-        parts = guard.check_url(str(request.url), plain=self._plain)
+        parts = guard.check_url(str(request.url), plain=self._plain, own_server=self._own_server)
         origin = parts.scheme, parts.hostname or "", guard.port_of(parts)
         connection = await self._kept(origin) or _OneConnection(self._network)
         try:
@@ -118,8 +119,8 @@ class _Stream(httpx.AsyncByteStream):
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Connects to the addresses that `guard.addresses` has checked, never to a name."""
 
-    def __init__(self) -> None:
-        self._network = httpcore.AnyIOBackend()
+    def __init__(self, own_server: guard.Server | None) -> None:
+        self._network, self._own_server = httpcore.AnyIOBackend(), own_server
         self._looked_up: dict[tuple[str, int], tuple[float, asyncio.Future[list[str]]]] = {}
         self._look_ups = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="look-up")
 
@@ -148,7 +149,8 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         loop = asyncio.get_running_loop()
         until, looked_up = self._looked_up.get((host, port), (0.0, None))
         if looked_up is None or loop.time() > until:
-            looked_up = loop.run_in_executor(self._look_ups, guard.addresses, host, port)
+            look_up = partial(guard.addresses, host, port, own_server=self._own_server)
+            looked_up = loop.run_in_executor(self._look_ups, look_up)
             self._looked_up[host, port] = loop.time() + FRESH_SECONDS, looked_up
         # One caller's deadline must not end the look-up for the others.
         return await asyncio.shield(looked_up)
@@ -158,11 +160,13 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
 
 
 class Client:
-    """Calls from one event loop; connections are kept for a few seconds."""
+    """Calls from one event loop; connections are kept for a few seconds. `own_server` may be called though it is not on the
+    internet."""
 
-    def __init__(self) -> None:
+    def __init__(self, own_server: guard.Server | None = None) -> None:
+        self._own_server = own_server
         self._client = httpx.AsyncClient(
-            transport=Transport(),
+            transport=Transport(own_server=own_server),
             timeout=None,  # noqa: S113 - each call has its deadline
             follow_redirects=False,
             trust_env=False,
@@ -181,7 +185,7 @@ class Client:
     ) -> HttpReply:
         """The whole answer to a POST within so many seconds, or to a request by another method. Raises CallFault, and guard.Refused
         for an address not allowed."""
-        guard.check_url(url)
+        guard.check_url(url, own_server=self._own_server)
         connected = False
 
         async def trace(event: str, _details: Any) -> None:
@@ -209,7 +213,7 @@ class Client:
     ) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
         """The status of an answer to a POST, its headers (names in lower case), and its body piece by piece, all within so many
         seconds. Raises as `post` does."""
-        guard.check_url(url)
+        guard.check_url(url, own_server=self._own_server)
         try:
             async with (
                 asyncio.timeout(seconds),

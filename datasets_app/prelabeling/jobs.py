@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -233,17 +232,9 @@ def client_for(
 ) -> llm.Client:
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
-    server = _own(job.base_url, connection)
-    try:
-        parts = guard.check_url(job.base_url, own_server=server)
-        named = guard.listed(parts.hostname or "", guard.port_of(parts), server)
-    except guard.Refused:
-        named = False  # and each call is refused
-    # A server that the settings name may stand behind the proxy that the environment names.
-    transport = None if named and getproxies() else guard.Transport(seconds, own_server=server)
     secret = key_for(job, connection) if key is None else key
     watch = tracing.completion if settings.TRACES else None
-    wire = llm.Wire(transport, tell=named, watch=watch)
+    wire = site_llm.wire(job.base_url, seconds, _own(job.base_url, connection), watch)
     return llm.Client(job.base_url, job.model, secret, temperature=temperature, limits=limits, wire=wire)
 
 

@@ -191,7 +191,7 @@ async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> 
         headers["Authorization"] = f"Bearer {spec.secret}"
     answer = await wire.post(
         spec.address.rstrip("/") + "/chat/completions", body, headers, secret=spec.secret, seconds=spec.seconds,
-        most_bytes=spec.most_bytes,
+        most_bytes=spec.most_bytes, own_server=spec.own_server,
     )  # fmt: skip
     check_status(answer, spec.secret)
     reply = parsed(answer)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from agents_app.llm import Connection
+from agents_app.outbound.guard import Server
 from orchestration_app.models import LANGUAGE_MODELS, Executor
 
 #: Why a call has no reply. A program may rely on these words.
@@ -35,7 +37,8 @@ UNSURE = frozenset({"timeout", "cut_off", "failed"})
 class Spec:
     """An executor as calls see it. The secret is open here, and `repr` leaves it out.
 
-    `provider` is who is paid and limited, over all agents: where a call goes, as scheme, host and port; "" for none.
+    `provider` is who is paid and limited, over all agents: where a call goes, as scheme, host and port; "" for none. `llm` is the
+    installation's, which fills in the arguments of tools. `own_server` may be called though it is not on the internet.
     """
 
     agent: int
@@ -64,6 +67,8 @@ class Spec:
     reads_others: bool = False
     approval: str = Executor.Approval.NEVER
     approval_above: float = 0.0
+    llm: Connection | None = None
+    own_server: Server | None = None
 
     @property
     def is_language_model(self) -> bool:
@@ -194,8 +199,8 @@ class CallFailed(Exception):
         self.kind, self.again = kind, again
 
 
-def spec_of(executor: Executor, secret: str) -> Spec:
-    """The executor for calls, with its secret opened.
+def spec_of(executor: Executor, secret: str, llm: Connection | None) -> Spec:
+    """The executor for calls, with its secret opened, and the installation's LLM.
 
     This is where an address and a model come from: who chooses a backend for the agent replaces them here (`dataclasses.replace`).
     """
@@ -208,5 +213,5 @@ def spec_of(executor: Executor, secret: str) -> Spec:
         repeatable=executor.repeatable, most_bytes=executor.most_kb * 1_024, at_once=executor.at_once,
         per_minute=executor.per_minute, pk=executor.pk, options=dict(executor.options),
         reads_others=executor.reads_others or "history" in executor.instruction, approval=executor.approval,
-        approval_above=executor.approval_above,
+        approval_above=executor.approval_above, llm=llm,
     )  # fmt: skip

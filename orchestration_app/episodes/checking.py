@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.db import transaction
 
-from agents_app import audit, sealing
+from agents_app import audit, llm, sealing
 from agents_app.models import Pool, Stamp
 from agents_app.outbound.async_client import Client
 from orchestration_app.episodes import calling
@@ -40,7 +40,7 @@ def try_once(executor: Executor, task: str, key: str) -> Trial:
         secret = sealing.opened(executor.secret)
     except sealing.CannotOpen as error:
         return Trial(Failure("refused", str(error)), [])
-    spec = spec_of(executor, secret)
+    spec = spec_of(executor, secret, llm.in_use())
     spec = replace(spec, retries=0, seconds=min(spec.seconds, MOST_SECONDS))
     exchanges: list[Seen] = []
     call = AgentCall(key, task, ({"role": "user", "content": task},))
@@ -61,9 +61,10 @@ def check(pool: Pool, *, actor: audit.Who = None) -> tuple[int, int]:
         Executor.objects.filter(agent__in=pool.agents.routable(), active=True).select_related("agent", "agent__pool")
     )
     specs: list[Spec | Failure] = []
+    connection = llm.in_use()
     for executor in executors:
         try:
-            specs.append(spec_of(executor, sealing.opened(executor.secret)))
+            specs.append(spec_of(executor, sealing.opened(executor.secret), connection))
         except sealing.CannotOpen as error:
             specs.append(Failure("refused", str(error)))
     outcomes = asyncio.run(_all(specs))

@@ -14,7 +14,9 @@ from typing import Any, cast
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from agents_app import llm as site_llm
 from agents_app import sealing
+from agents_app.llm import Connection
 from agents_app.models import Pool
 from orchestration_app import readiness
 from orchestration_app.engine.orchestrating.language_model import LanguageModelPolicy
@@ -32,7 +34,7 @@ from training_app.answering import described, live, serving
 from training_app.answering.answer import NotReady
 from training_app.answering.loaded import LoadedPool, lot
 from training_app.engine.data.examples import Agent
-from training_app.engine.llm import CallLimits, Client, Wire
+from training_app.engine.llm import CallLimits, Client
 from training_app.models import LiveTally, RouterModel
 from training_app.versions import registry
 
@@ -210,17 +212,18 @@ def _load(pool: LoadedPool) -> Orchestra:
 def _deciders(pool: LoadedPool) -> Orchestra:
     specs = {}
     rows = Executor.objects.filter(agent__pool_id=pool.pk, active=True).select_related("agent")
+    connection = site_llm.in_use()
     for executor in rows:
         try:
-            specs[executor.agent.number] = spec_of(executor, sealing.opened(executor.secret))
+            specs[executor.agent.number] = spec_of(executor, sealing.opened(executor.secret), connection)
         except sealing.CannotOpen as error:
             log.error("%s is not called: %s", executor, error)
     ways = lines.of_pool(pool.pk, specs)
-    if settings.LLM_MODEL:
-        specs[composing.LANGUAGE_MODEL] = _composer()
+    if connection is not None:
+        specs[composing.LANGUAGE_MODEL] = _composer(connection)
     answering = _answering(pool.pk, frozenset(specs))
     one_shot = _one_shot(pool)
-    llm = _language_model(pool, one_shot)
+    llm = _language_model(pool, one_shot, connection)
     row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
     if row is None:
         return Orchestra(pool, None, specs, one_shot=one_shot, ways=ways, llm=llm, answering=answering)
@@ -252,12 +255,12 @@ def _answering(pool: int, agents: frozenset[int]) -> Answering:
     return Answering(rule.rule, composing.LANGUAGE_MODEL if composing.LANGUAGE_MODEL in agents else None)
 
 
-def _composer() -> Spec:
-    """The LLM of the settings as an agent that writes answers. It counts as free."""
+def _composer(connection: Connection) -> Spec:
+    """The installation's LLM as an agent that writes answers. It counts as free."""
     return Spec(
-        composing.LANGUAGE_MODEL, _("Composer"), "", Executor.Kind.CHAT, address=settings.LLM_BASE_URL, model=settings.LLM_MODEL,
-        instruction=composing.INSTRUCTION, secret=settings.LLM_API_KEY, most_tokens=COMPOSER_TOKENS, seconds=LLM_SECONDS,
-        retries=LLM_TRIES - 1, repeatable=True,
+        composing.LANGUAGE_MODEL, _("Composer"), "", Executor.Kind.CHAT, address=connection.base_url, model=connection.model,
+        instruction=composing.INSTRUCTION, secret=connection.key, most_tokens=COMPOSER_TOKENS, seconds=LLM_SECONDS,
+        retries=LLM_TRIES - 1, repeatable=True, own_server=connection.own_server,
     )  # fmt: skip
 
 
@@ -279,9 +282,9 @@ def _tried(pool: LoadedPool, active: int) -> tuple[CanaryDecider | None, tuple[S
     )
 
 
-def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | None:
-    """The LLM of the settings as who decides, where LLM_ORCHESTRATES names the pool; None where not."""
-    if not settings.LLM_MODEL or not {pool.slug, "*"} & set(settings.LLM_ORCHESTRATES):
+def _language_model(pool: LoadedPool, one_shot: Decider | None, connection: Connection | None) -> Decider | None:
+    """The installation's LLM as who decides, where LLM_ORCHESTRATES names the pool; None where not."""
+    if connection is None or not {pool.slug, "*"} & set(settings.LLM_ORCHESTRATES):
         return None
     otherwise = None if one_shot is None else one_shot.policy
     by_id = {agent.id: agent for agent in pool.roster}
@@ -292,11 +295,9 @@ def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | Non
 
     def client() -> Client:
         limits = CallLimits(tries=LLM_TRIES, total=LLM_SECONDS)
-        return Client(
-            settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=limits, wire=Wire(tell=False)
-        )
+        return site_llm.client(connection, seconds=LLM_SECONDS, limits=limits)
 
-    return Decider(LanguageModelPolicy(agents, client, otherwise), f"llm {settings.LLM_MODEL}"[:90])
+    return Decider(LanguageModelPolicy(agents, client, otherwise), f"llm {connection.model}"[:90])
 
 
 @lru_cache(maxsize=8)

@@ -40,9 +40,10 @@ class Wire:
 
     async def post(
         self, url: str, value: Any, headers: Mapping[str, str], *, secret: str, seconds: float, most_bytes: int,
-        body: bytes | None = None, method: str = "POST",
+        body: bytes | None = None, method: str = "POST", own_server: guard.Server | None = None,
     ) -> HttpReply:  # fmt: skip
-        """Post JSON, or send `body` by `method`; the whole answer, whatever its status. Raises CallFailed."""
+        """Post JSON, or send `body` by `method`; the whole answer, whatever its status. `own_server` may be called though it is not
+        on the internet. Raises CallFailed."""
         content = written(value) if body is None else body
         fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
         exchange = None
@@ -50,8 +51,9 @@ class Wire:
             sent = masked(content.decode("utf-8", "replace"), secret)
             exchange = Seen(masked(url, secret), _shown(fields, secret), sent, method=method)
             self.seen.append(exchange)
+        client = self.client if own_server is None else Client(own_server)
         try:
-            answer = await self.client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes, method=method)
+            answer = await client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes, method=method)
         except CallFault as fault:
             failed = CallFailed(fault.kind, masked(str(fault), secret))
         except guard.Refused as refused:
@@ -61,6 +63,9 @@ class Wire:
                 exchange.status, exchange.headers = answer.status, _shown(answer.headers, secret)
                 exchange.body = masked(answer.body[:SHOWN].decode("utf-8", "replace"), secret)
             return answer
+        finally:
+            if client is not self.client:
+                await client.close()
         if exchange is not None:
             exchange.problem = str(failed)
         raise failed

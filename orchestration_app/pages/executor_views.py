@@ -4,7 +4,6 @@ import json
 import uuid
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -14,7 +13,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app import sealing
+from agents_app import llm, sealing
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent
 from agents_app.views.settings import draw
@@ -41,7 +40,7 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "answers": AnswerRuleForm(pool, instance=rule),
         "learning": LearningForm(instance=EpisodeLearning.objects.filter(pool=pool).first()),
-        "judges": bool(settings.LLM_MODEL),
+        "judges": llm.in_use() is not None,
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
         "readiness": rows,

@@ -40,7 +40,9 @@ def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Gene
     if not config.llm_queries:
         return None
     if llm is None:
-        data.warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
+        data.warnings.append(
+            "llm_queries is set, and no LLM is connected: do so under Settings, LLM, or name it in LLM_MODEL. None was asked."
+        )
         return None
     try:
         return (yield from _asked(config, llm, data.agents, data.measured))

@@ -1,10 +1,10 @@
-"""What the commands share in which the LLM of the settings judges: whose work, and at most how much of it."""
+"""What the commands share in which the installation's LLM judges: whose work, and at most how much of it."""
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
+from agents_app import llm
 from agents_app.models import Pool
 from datasets_app.management.console import pool_of
 
@@ -18,10 +18,10 @@ def add_arguments(parser: CommandParser, description: str) -> None:
 
 
 def checked(options: dict[str, Any]) -> Pool:
-    """The pool that the options name. Raises CommandError where there is none, where no LLM is configured, and for a wrong --most."""
+    """The pool that the options name. Raises CommandError where there is none, where no LLM is connected, and for a wrong --most."""
     pool = pool_of(options["pool"])
-    if not settings.LLM_MODEL:
-        raise CommandError("No LLM is configured: name one in LLM_MODEL.")
+    if llm.in_use() is None:
+        raise CommandError("No LLM is connected: do so under Settings, LLM, or name one in LLM_MODEL.")
     if not 1 <= options["most"] <= MOST:
         raise CommandError(f"--most must be from 1 to {MOST:,}.")
     return pool

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app import llm
 from datasets_app.management.console import bar, dataset_named, pool_of
 from datasets_app.models import PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
@@ -14,7 +14,8 @@ from datasets_app.prelabeling import run as prelabel_run
 class Command(BaseCommand):
     help = (
         "Ask an LLM which agents each query needs; its answers are suggestions for labelers. Any server with POST /chat/completions "
-        "will do; the key stands in LLM_API_KEY. Without --resume, asks about the queries without gold that no LLM has labeled. "
+        "will do, with the key of LLM_API_KEY; without --base-url it is the connected LLM, with its own. Without --resume, asks about "
+        "the queries without gold that no LLM has labeled. "
         "Ctrl-C pauses; --resume ID goes on without paying twice. "
         "Example: python manage.py label --pool support --base-url https://api.openai.com/v1 --model gpt-4.1-mini --concurrency 4"
     )
@@ -22,8 +23,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--dataset", default="", help="only queries of this dataset")
-        parser.add_argument("--base-url", default=settings.LLM_BASE_URL, help="the server (default: LLM_BASE_URL)")
-        parser.add_argument("--model", default=settings.LLM_MODEL, help="the model (default: LLM_MODEL)")
+        parser.add_argument("--base-url", default="", help="the server (default: that of the connected LLM)")
+        parser.add_argument("--model", default="", help="the model (default: the connected LLM, or LLM_MODEL)")
         parser.add_argument("--concurrency", type=int, default=4, help="calls at once, 1 to 64 (default: 4)")
         parser.add_argument("--batch-size", type=int, default=1, help="queries in a call, 1 to 50 (default: 1)")
         parser.add_argument("--limit", type=int, default=0, help="at most so many queries (default: all)")
@@ -54,7 +55,7 @@ class Command(BaseCommand):
             def progress(job: PrelabelJob) -> None:
                 shown.update(prelabel.counts(job)["done"] - shown.n)
 
-            done = prelabel_run.run(job.pk, api_key=prelabel_run.environment_key(), progress=progress)
+            done = prelabel_run.run(job.pk, api_key=prelabel_run.environment_key() or None, progress=progress)
         if done is None:
             raise CommandError(f"job {job.pk} is being worked on elsewhere")
         self._tell(done)
@@ -68,12 +69,13 @@ class Command(BaseCommand):
         dataset = dataset_named(pool, options["dataset"])
         if dataset is not None:
             queries = queries.filter(dataset=dataset)
+        connection = llm.connection()
         try:
             return prelabel.create(
                 pool,
                 queries,
-                base_url=options["base_url"],
-                model=options["model"],
+                base_url=options["base_url"] or connection.base_url,
+                model=options["model"] or connection.model,
                 limit=options["limit"] or None,
                 concurrency=options["concurrency"],
                 batch_size=options["batch_size"],

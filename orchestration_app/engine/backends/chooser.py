@@ -57,7 +57,7 @@ class ChooserConfig(Settings):
         True, "Learn difficulty, category and need of a tool, and add what they tell of each backend.", group="run"
     )
     llm_labels: int = setting(
-        0, "Texts that LLM_MODEL labels for the estimator, drawn at random; it costs money. 0: outcomes and their categories alone.",
+        0, "Texts that the connected LLM labels for the estimator, drawn at random; it costs money. 0: outcomes and categories alone.",
         low=0, high=5_000, group="run",
     )  # fmt: skip
 
@@ -210,7 +210,10 @@ def _labels(
         return {}
     if llm is None:
         yield Progress(
-            "labels", 0, 3, "llm_labels is set, and no LLM is configured: name it in LLM_MODEL. None was asked."
+            "labels",
+            0,
+            3,
+            "llm_labels is set, and no LLM is connected: do so under Settings, LLM, or name it in LLM_MODEL. None was asked.",
         )
         return {}
     # What asks over HTTP is not for a web process, which loads this file to serve.

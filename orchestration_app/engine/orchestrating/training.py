@@ -247,7 +247,11 @@ def _beside_llm(
 ) -> dict[str, Any]:
     """The scorecard's baselines with the LLM among them, or why it is not."""
     if llm is None:
-        return {"warnings": ["llm_tasks is set, and no LLM is configured: name it in LLM_MODEL. None was asked."]}
+        return {
+            "warnings": [
+                "llm_tasks is set, and no LLM is connected: do so under Settings, LLM, or name it in LLM_MODEL. None was asked."
+            ]
+        }
     try:
         with Client(llm.base_url, llm.model, llm.api_key, limits=CallLimits(tries=TRIES)) as client:
             chooser = baselines.llm(client, measured.orchestrator.agents)

@@ -1,15 +1,14 @@
-"""Executors' calls judged by the LLM of the settings: what backends learn from where nobody says how an episode did."""
+"""Executors' calls judged by the installation's LLM: what backends learn from where nobody says how an episode did."""
 
 import uuid
 from dataclasses import dataclass
 
-from django.conf import settings
-
+from agents_app import llm
 from agents_app.models import Agent, Pool
 from orchestration_app.backends import served
 from orchestration_app.engine.backends import judge
 from orchestration_app.models import BackendCall, Step
-from training_app.engine.llm import CallLimits, Client
+from training_app.engine.llm import CallLimits
 
 #: The mean figure from which on a call counts as a success.
 ENOUGH = 0.5
@@ -33,7 +32,7 @@ def calls(pool: Pool, limit: int) -> Judged:
         episode__pool=pool, status=Step.Status.DONE, metadata__has_key="backend"
     ).select_related("episode")  # fmt: skip
     done = good = failed = 0
-    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
+    with llm.client(llm.connection(), limits=CallLimits(tries=3)) as client:
         for step in steps.order_by("-at").iterator(chunk_size=200):
             call = step.metadata["backend"]["call"]
             if call not in waiting:

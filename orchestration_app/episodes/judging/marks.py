@@ -1,4 +1,4 @@
-"""Episodes' answers marked by the LLM of the settings, and how far its marks agree with what people say of the same episodes."""
+"""Episodes' answers marked by the installation's LLM, and how far its marks agree with what people say of the same episodes."""
 
 import hashlib
 import random
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
-from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, When
 from django.utils import timezone
 
+from agents_app import llm
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating import judges
 from orchestration_app.episodes import episodes
 from orchestration_app.episodes.judging import judge
 from orchestration_app.models import ANSWERED, Episode, EpisodeLearning, EpisodeMark, Step
 from training_app.engine.data import metrics, shares
-from training_app.engine.llm import CallLimits, Client, FailuresInARow, LLMError
+from training_app.engine.llm import CallLimits, FailuresInARow, LLMError
 
 #: From this mark on an answer counts as right.
 ENOUGH = 0.5
@@ -50,14 +50,15 @@ def mark(
 
     Raises llm.LLMError where the server is not there.
     """
-    named, rubric_digest = settings.LLM_MODEL[:200], hashlib.sha256(rubric.encode()).hexdigest()
+    connection = llm.connection()
+    named, rubric_digest = connection.model[:200], hashlib.sha256(rubric.encode()).hexdigest()
     marks = EpisodeMark.objects.filter(judge=named, rubric=rubric_digest)
     by_people = Case(When(judge=Episode.Judge.PERSON, then=0), default=1, output_field=IntegerField())
     waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=marks.values("episode"))
     cache = dict(marks.filter(episode__pool=pool).values_list("digest", "mark"))
     done = good = counted = 0
     failures = FailuresInARow()
-    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
+    with llm.client(connection, limits=CallLimits(tries=3)) as client:
         marker = judges.LanguageModelJudge(client, rubric, cache)
         for episode in chosen if chosen is not None else list(waiting.order_by(by_people, "-created_at")[:limit]):
             try:
@@ -92,7 +93,7 @@ def weight(episodes: "QuerySet[Episode]") -> float:
 
 def turn() -> int:
     """By the clock: in every pool with a budget for it, have ended episodes marked, and then calls of backends judged. How many."""
-    if not settings.LLM_MODEL:
+    if llm.in_use() is None:
         return 0
     done = 0
     for row in EpisodeLearning.objects.filter(judge_a_day__gt=0, pool__in=Pool.objects.in_use()).select_related("pool"):
@@ -115,7 +116,7 @@ def turn() -> int:
 def chosen(pool: Pool, limit: int) -> list[Episode]:
     """Answered episodes of the last day that this model has not marked: half of `limit` at random, half of those whose policy was
     least sure of a step."""
-    marks = EpisodeMark.objects.filter(judge=settings.LLM_MODEL[:200])
+    marks = EpisodeMark.objects.filter(judge=llm.connection().model[:200])
     since = timezone.now() - timedelta(days=1)
     newest = Episode.objects.filter(pool=pool, status__in=ANSWERED, created_at__gte=since)
     keys = list(

@@ -1,7 +1,7 @@
 """Which tool of an MCP server a call is for, and with which arguments: what turns a task in words into a `tools/call`.
 
 In this order: a template that ops wrote; a tool without parameters, or with one text that must be given, which gets the task; the
-LLM of the settings, which also chooses among several tools. Without an LLM, the tool with the most words in common with the task is
+installation's LLM, which also chooses among several tools. Without an LLM, the tool with the most words in common with the task is
 chosen.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
-
+from agents_app.llm import Connection
 from datasets_app.prelabeling import templates
 from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.episodes.wire import Wire, check_status, parsed
@@ -55,8 +54,8 @@ async def prepared(spec: Spec, call: AgentCall, wire: Wire) -> ToolCall:
     simple = [(tool, arguments) for tool in tools if (arguments := plain(tool, call)) is not None]
     if len(tools) == 1 and simple:
         return ToolCall(tools[0]["name"], simple[0][1])
-    if settings.LLM_MODEL:
-        return await _filled(tools, call, wire)
+    if spec.llm is not None:
+        return await _filled(spec.llm, tools, call, wire)
     tool = _closest(tools, call.task)
     arguments = plain(tool, call)
     if arguments is None:
@@ -137,10 +136,10 @@ def _closest(tools: Sequence[dict[str, Any]], task: str) -> dict[str, Any]:
     )[0]
 
 
-async def _filled(tools: Sequence[Json], call: AgentCall, wire: Wire) -> ToolCall:
-    """What the LLM of the settings would call. Raises CallFailed."""
+async def _filled(llm: Connection, tools: Sequence[Json], call: AgentCall, wire: Wire) -> ToolCall:
+    """What the LLM would call. Raises CallFailed."""
     body = {
-        "model": settings.LLM_MODEL,
+        "model": llm.model,
         "messages": [
             {
                 "role": "system",
@@ -162,14 +161,13 @@ async def _filled(tools: Sequence[Json], call: AgentCall, wire: Wire) -> ToolCal
         "tool_choice": "required",
         "max_tokens": MOST_TOKENS,
     }
-    secret = settings.LLM_API_KEY
-    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    headers = {"Authorization": f"Bearer {llm.key}"} if llm.key else {}
     try:
         answer = await wire.post(
-            settings.LLM_BASE_URL.rstrip("/") + "/chat/completions", body, headers, secret=secret, seconds=LLM_SECONDS,
-            most_bytes=1 << 20,
+            llm.base_url.rstrip("/") + "/chat/completions", body, headers, secret=llm.key, seconds=LLM_SECONDS, most_bytes=1 << 20,
+            own_server=llm.own_server,
         )  # fmt: skip
-        check_status(answer, secret)
+        check_status(answer, llm.key)
         reply = parsed(answer)
     except CallFailed as failed:  # the server of the tools has no part in it
         raise CallFailed("instruction", f"the LLM that chooses the tool: {failed}") from None

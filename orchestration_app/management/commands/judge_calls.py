@@ -11,8 +11,8 @@ from training_app.management import judging
 
 class Command(BaseCommand):
     help = (
-        "Ask LLM_MODEL about answers of a pool's executors that nobody has judged: relevance, accuracy, completeness, fit. It costs "
-        "money. Example: python manage.py judge_calls --pool support --most 200"
+        "Ask the connected LLM about answers of a pool's executors that nobody has judged: relevance, accuracy, completeness, "
+        "fit. It costs money. Example: python manage.py judge_calls --pool support --most 200"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

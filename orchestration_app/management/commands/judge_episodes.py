@@ -13,8 +13,8 @@ from training_app.management import judging
 
 class Command(BaseCommand):
     help = (
-        "Have LLM_MODEL mark answers of a pool's episodes by a rubric, those first that people judged: the page of episodes shows how "
-        "far the two agree. Where nobody judged, its mark counts. It costs money. "
+        "Have the connected LLM mark answers of a pool's episodes by a rubric, those first that people judged: the page of episodes "
+        "shows how far the two agree. Where nobody judged, its mark counts. It costs money. "
         "Example: python manage.py judge_episodes --pool support --most 200"
     )
 
