@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, sealing
 from agents_app.checks import FieldError
+from agents_app.llm import server_of
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
 from orchestration_app.models import Executor, ExecutorCheck
@@ -58,12 +59,12 @@ class ExecutorError(FieldError, ValueError):
 
 def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, actor: audit.Who) -> Executor:
     """Give the agent an executor, or change the one it has; fields that are left out stay. `secret` None keeps the one that is there,
-    "" forgets it. Raises ExecutorError."""
+    "" forgets it; a key is kept for its server alone. Raises ExecutorError."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=agent.pool_id)
         executor = Executor.objects.filter(agent=agent).first() or Executor(agent=agent, kind=values.get("kind", ""))
         executor.agent = agent
-        fresh = executor.pk is None
+        fresh, signed, server = executor.pk is None, executor.kind == Kind.WEBHOOK, server_of(executor.address)
         if fresh:
             executor.repeatable = executor.kind in REPEATABLE
         before = {name: getattr(executor, name) for name in values}
@@ -71,8 +72,14 @@ def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, 
             setattr(executor, name, value)
         executor.address = _without_path(executor)
         _check(executor)
+        signs = executor.kind == Kind.WEBHOOK  # its key signs requests and is never sent
         if secret is not None:
             executor.secret = sealing.seal(_checked_secret(executor, secret.strip()))
+        elif executor.secret and (signed != signs or (server != server_of(executor.address) and not signs)):
+            words = _(
+                "The key stays with the server that it was entered for. Enter the new server's key, or forget this one."
+            )
+            raise ExecutorError(words, "secret")
         if executor.kind == Kind.WEBHOOK and not executor.secret:
             raise ExecutorError(_("A webhook needs a secret, with which its requests are signed."), "secret")
         executor.save()

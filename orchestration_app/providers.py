@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, sealing
 from agents_app.checks import FieldError
+from agents_app.llm import server_of
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
 from orchestration_app import catalog
@@ -35,7 +36,8 @@ class BackendError(FieldError, ValueError):
 
 
 def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | None = None, actor: audit.Who) -> Provider:
-    """The pool's provider of that name, made or changed. `secret` None keeps the one that is there, "" forgets it.
+    """The pool's provider of that name, made or changed. `secret` None keeps the one that is there, for its server alone, "" forgets
+    it.
 
     Raises BackendError.
     """
@@ -43,7 +45,7 @@ def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | Non
         provider = Provider.objects.filter(pool=pool, name=name.strip()).first() or Provider(
             pool=pool, name=name.strip()
         )
-        provider.address = address.strip()
+        kept_for, provider.address = server_of(provider.address), address.strip()
         if provider.address:
             _check_address(provider.address, "address")
         if secret is not None:
@@ -52,6 +54,10 @@ def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | Non
                 words = _("A secret has printable ASCII characters, at most %(most)d.")
                 raise BackendError(words % {"most": MOST_SECRET}, "secret")
             provider.secret = sealing.seal(secret)
+        elif provider.secret and kept_for != server_of(provider.address):
+            raise BackendError(
+                _("The key stays with the server that it was entered for. Enter the new server's key."), "secret"
+            )
         _check(provider)
         provider.save()
         _told("provider.saved", pool, str(provider), {"secret": secret is not None}, actor)

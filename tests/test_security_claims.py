@@ -98,6 +98,8 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "Only `https`": ("test_an_address_that_is_not_allowed_is_refused",),
     "One deadline for all of a call": ("test_one_deadline_holds_for_the_whole_call",),
     "is sent only to `LLM_BASE_URL`": ("test_the_key_goes_to_the_configured_server_alone",),
+    "stay with the server that they were entered for": ("test_a_providers_key_goes_to_no_other_address",),
+    "can be reached by the LLM's calls alone": ("test_other_agents_may_not_call_its_server",),
     "quote a server's reply only": ("test_what_a_server_says_that_nobody_listed_is_not_told",),
     # Prompts
     "An unknown name is an error": ("test_what_is_wrong_is_said_with_its_name",),

@@ -17,7 +17,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Agent, Pool
 from agents_app.templatetags.routerweb import figure, percent
 from agents_app.views.settings import draw
-from orchestration_app import catalog, providers
+from orchestration_app import catalog, prefilled, providers
 from orchestration_app.backends import figures, measured, savings
 from orchestration_app.models import LANGUAGE_MODELS, Backend, BackendSettings, Executor
 from orchestration_app.pages import pictures
@@ -146,6 +146,7 @@ def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
         "judged": settings_row.study.get("calls", 0) if settings_row.study.get("points") else sum(row.measured.judged for row in rows),
         "needed": savings.LEAST,
         "days": pictures.spent_by_day(measured.log(pool.pk), settings_row.budget) if rows else [],
+        "prefilled": prefilled.waiting(pool) if rows else [],
     }  # fmt: skip
     return draw(
         request, "orchestration_app/backends.html", "settings_backends", context, title=_("Backends"), pool=pool

@@ -49,7 +49,7 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
         "keys": pool.api_keys.live().order_by("name"),
         "days": figures.DAYS,
         "episodes": Episode.objects.filter(pool=pool).exists(),
-        "described": any(not hasattr(agent, "executor") and prefilled.source_of(agent) for agent in agents),
+        "prefilled": prefilled.waiting(pool),
         "any": any(hasattr(agent, "executor") for agent in agents),
     }
     title = _("Executors")
@@ -129,19 +129,18 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     kind = request.POST.get("kind") or request.GET.get("kind") or (stored.kind if stored else Executor.Kind.CHAT)
     if kind not in Executor.Kind.values:
         kind = Executor.Kind.CHAT
-    source = None if stored else prefilled.source_of(agent)
-    described = {} if source is None else prefilled.values_of(source)
-    if described and "kind" not in {**request.GET.dict(), **request.POST.dict()}:
-        kind = described["kind"]
+    known = None if stored else prefilled.of(agent)
+    if known is not None and "kind" not in {**request.GET.dict(), **request.POST.dict()}:
+        kind = known.values["kind"]
     instance = stored or Executor(agent=agent, kind=kind, repeatable=kind in executors.REPEATABLE)
-    if described.get("kind") == kind and source is not None:
-        for name, value in described.items():
+    if known is not None and known.values["kind"] == kind:
+        for name, value in known.values.items():
             setattr(instance, name, value)
-        more["prefilled"] = source.address
+        more["prefilled"] = known.address
     form = ExecutorForm(kind, request.POST or None, instance=instance)
     if request.method == "POST" and form.is_valid():
         try:
-            _save(request, agent, {"kind": kind, **form.values()}, form.new_secret(), source)
+            _save(request, agent, {"kind": kind, **form.values()}, form.new_secret(), known)
         except executors.ExecutorError as error:
             form.add_error(error.field if error.field in form.fields else None, str(error))
         else:
@@ -150,7 +149,9 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return _draw_one(request, agent, form, kind, stored, **more)
 
 
-def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: str | None, source: Any) -> None:
+def _save(
+    request: HttpRequest, agent: Agent, values: dict[str, Any], secret: str | None, known: prefilled.Prefilled | None
+) -> None:
     """Raises ExecutorError."""
     command = values["options"].get("command")
     executor = Executor.objects.filter(agent=agent).first()
@@ -158,8 +159,9 @@ def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: st
     if changed and Role.ADMIN not in roles_of(request.user):
         raise executors.ExecutorError(_("Only an admin may have a program started on this machine."), "command")
     try:
-        if secret is None and source is not None and source.secret:
-            secret = sealing.opened(source.secret)
+        # A key goes to the address that it was entered for alone.
+        if secret is None and known is not None and known.secret and values.get("address") == known.values["address"]:
+            secret = sealing.opened(known.secret)
         opened = sealing.opened(executor.secret) if secret is None and executor is not None else secret or ""
     except sealing.CannotOpen as error:
         raise executors.ExecutorError(str(error), "secret") from None
@@ -169,7 +171,7 @@ def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: st
 @require_role(Role.OPS)
 @require_POST
 def executors_set_up(request: HttpRequest, slug: str) -> HttpResponse:
-    """Give every agent without an executor one, where its card or server says how it is called."""
+    """Give every agent without an executor one, where its card, its server or a backend says how it is called."""
     pool = get_pool(request, slug)
     agents, problems = prefilled.set_up(pool, actor=person(request))
     for problem in problems:

@@ -55,6 +55,55 @@ def test_three_fields_make_a_backend_for_many_agents(browser: Client, pool: Pool
     assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme", "blank keeps it"
 
 
+def test_agents_with_backends_are_called_without_typing_anything_again(browser: Client, pool: Pool) -> None:
+    first, second, *others = pool.agents.active().order_by("number")
+    new, path = reverse("settings_backend_new", args=["support"]), reverse("settings_executors", args=["support"])
+    browser.post(new, NEW | {"agents": [first.pk, second.pk]})
+    address = Provider.objects.get().address
+    page = browser.get(reverse("settings_executor", args=["support", first.number])).content.decode()
+    assert f"Filled in from what is known of {address}" in page
+    assert "How 2 agents are called is known" in browser.get(path).content.decode()
+    assert browser.post(reverse("executors_set_up", args=["support"])).status_code == 302
+    made = Executor.objects.filter(agent__in=(first, second))
+    assert {(row.kind, row.address, row.model) for row in made} == {("chat", address, "gpt-4.1-mini")}
+    assert {sealing.opened(row.secret) for row in made} == {"sk-of-acme"}
+    assert not Executor.objects.filter(agent__in=others).exists()
+    assert "is called is known" not in browser.get(path).content.decode()
+
+
+def test_a_providers_key_goes_to_no_other_address(browser: Client, pool: Pool) -> None:
+    agent = pool.agents.active().order_by("number")[0]
+    browser.post(reverse("settings_backend_new", args=["support"]), NEW | {"agents": [agent.pk]})
+    bounds = {
+        "seconds": 5,
+        "retries": 0,
+        "most_tokens": 10,
+        "most_cost": 1,
+        "most_kb": 10,
+        "at_once": 0,
+        "per_minute": 0,
+    }
+    bounds |= {
+        "price_in": 0,
+        "price_out": 0,
+        "approval": "never",
+        "approval_above": 0,
+        "active": "on",
+        "kind": "chat",
+        "model": "m",
+    }
+    path = reverse("settings_executor", args=["support", agent.number])
+    assert browser.post(path, bounds | {"address": "https://elsewhere.example/v1"}).status_code == 302
+    assert Executor.objects.get(agent=agent).secret == ""
+    assert browser.post(path, bounds | {"address": "https://here.example/v1", "secret": "sk-here"}).status_code == 302
+    moved = browser.post(path, bounds | {"address": "https://elsewhere.example/v1"}).content.decode()
+    assert "The key stays with the server that it was entered for" in moved
+    assert browser.post(path, bounds | {"address": "https://here.example/v2"}).status_code == 302
+    assert sealing.opened(Executor.objects.get(agent=agent).secret) == "sk-here"
+    assert browser.post(path, bounds | {"address": "https://elsewhere.example/v1", "forget": "on"}).status_code == 302
+    assert Executor.objects.get(agent=agent).secret == ""
+
+
 def test_the_table_of_models_is_edited_for_all_agents(browser: Client, pool: Pool) -> None:
     agents = [agent.pk for agent in pool.agents.active()]
     sent = {"provider": "https://1.1.1.1/v1", "secret": "k", "model": "own", "agents": agents}
