@@ -3,14 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from agents_app.models import Pool
 from orchestration_app.backends import served_calls
+from orchestration_app.backends.served_calls import ENOUGH
 from orchestration_app.engine.backends.chooser import BackendChooser, ChooserConfig
 from orchestration_app.engine.orchestrating.policy import Orchestrator
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from orchestration_app.episodes.judging import trajectories
 from orchestration_app.episodes.judging.traffic import EpisodeTraffic
+from orchestration_app.models import BackendCall
 from orchestration_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR
 from training_app.engine.data.examples import Example
 from training_app.models import Run
@@ -28,6 +33,21 @@ def episodes(run: Run, config: OrchestratorConfig, examples: Sequence[Example]) 
 def calls(run: Run, config: ChooserConfig, examples: Sequence[Example]) -> Mapping[str, Any]:
     """The judged calls of backends from before the run was launched."""
     return {"calls": served_calls.judged(run.pool, run.created_at)}
+
+
+def judged_calls(pool: Pool) -> str:
+    """How much a chooser has to learn from."""
+    count = BackendCall.objects.filter(pool=pool, success__isnull=False).count()
+    words = ngettext(
+        "It learns from calls of backends that were judged: %(n)s in this pool.",
+        "It learns from calls of backends that were judged: %(n)s in this pool.",
+        count,
+    ) % {"n": number_format(count, force_grouping=True)}
+    if count < ENOUGH:
+        words += " " + gettext("About %(least)d are needed: report outcomes, or have answers judged.") % {
+            "least": ENOUGH
+        }
+    return words
 
 
 KINDS = (
@@ -81,6 +101,8 @@ KINDS = (
         groups={"run": _("Run")},
         train="orchestration_app.engine.backends.chooser",
         material=calls,
+        labels=False,
+        learns_from=judged_calls,
         load=lambda content: BackendChooser.load(content),
         measure="fit",
         measured=_("fit (1 − Brier score)"),

@@ -105,7 +105,7 @@ def llm_page(request: HttpRequest) -> HttpResponse:
         answer, problem = ("", "") if "anyway" in request.POST else _tried(form.connection())
         if not problem:
             llm.save(form.connection(), actor=person(request))
-            messages.success(request, answer or _t("Saved untested. Pre-labeling uses this LLM from now on."))
+            messages.success(request, answer or _t("Saved untested. This LLM is used from now on."))
             return redirect("prelabel", wanted.slug) if wanted else redirect("settings_llm")
     context = {
         "form": form,
@@ -125,4 +125,4 @@ def _tried(new: llm.Connection) -> tuple[str, str]:
         answer = llm.test(new) or _t("(nothing)")
     except (LLMError, guard.Refused, OSError) as error:
         return "", str(error) or type(error).__name__
-    return _t("It answered “%(answer)s” and is saved. Pre-labeling uses it from now on.") % {"answer": answer}, ""
+    return _t("It answered “%(answer)s” and is saved. It is used from now on.") % {"answer": answer}, ""

@@ -87,18 +87,21 @@ def take(
     note: str = "",
     include_llm: bool | None = None,
     least: Mapping[str, int] | None = None,
+    may_be_empty: bool = False,
 ) -> Snapshot:
     """Copy the pool's gold rows and its active agents; a pool that has not changed since gives the snapshot that it has.
 
     Labeled queries without a split get one, in the default ratios. A row speaks of the active agents only, and is left out where it
     was asked about none of them. With `include_llm`, what only an LLM has labeled joins: in training always, in validation and test
-    until gold is enough there. None leaves it to the pool, see `splits.with_llm`. `least`: split → the rows that it must have.
+    until gold is enough there. None leaves it to the pool, see `splits.with_llm`. `least`: split → the rows that it must have;
+    `may_be_empty`: it may have none at all, for what does not learn from labels.
 
     Raises SnapshotError where there is nothing to copy or a split has too few rows; then nothing has changed.
     """
     for _attempt in range(ATTEMPTS):
         drafted = draft(pool, include_llm=include_llm)
-        _check(pool, drafted.sizes, least or {})
+        if not may_be_empty:
+            _check(pool, drafted.sizes, least or {})
         try:
             return _store(pool, drafted, author, note)
         except _Overtaken:  # somebody gave some of the groups another split meanwhile

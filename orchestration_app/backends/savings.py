@@ -27,6 +27,7 @@ from agents_app.models import Pool
 from orchestration_app import providers
 from orchestration_app.backends import judging, served_calls
 from orchestration_app.backends.measured import Call
+from orchestration_app.backends.served_calls import ENOUGH
 from orchestration_app.engine.backends.chooser import BackendChooser, drawn_split, success_probabilities
 from orchestration_app.models import Backend, BackendCall, BackendSettings
 from orchestration_app.models.kinds import BACKEND_CHOOSER
@@ -48,8 +49,6 @@ SAME = 0.01
 #: λ that are tried, cheapest last.
 PRICES = (0.0, *np.geomspace(0.01, 10.0, 25).tolist())
 PRIOR = 10.0  # calls that half a success counts as in what was measured
-#: Judged calls after which a pool's first chooser is trained; the next one after twice as many as its last one learnt from.
-ENOUGH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +258,8 @@ def turn() -> int:
 
 
 def train(pool: Pool) -> Run | None:
-    """A run of a chooser, which is promoted if the gate lets it pass; None where there is too little to learn, or nothing new."""
+    """A run of a chooser, which is promoted if the gate lets it pass; None where there is too little to learn, or nothing new: before
+    a pool has twice as many judged calls as its last one learnt from."""
     judged = BackendCall.objects.filter(pool=pool, success__isnull=False)
     last = Run.objects.filter(pool=pool, kind=BACKEND_CHOOSER).order_by("-created_at").first()
     count = judged.count()

@@ -9,6 +9,8 @@ from orchestration_app.engine.backends.chooser import Called
 from orchestration_app.models import BackendCall, Step
 from training_app.models import Decision
 
+#: Judged calls of which nearly every draw of splits gives a chooser enough to learn from, to choose on and to be measured on.
+ENOUGH = 320
 #: The newest judged calls that a run reads.
 MOST = 50_000
 #: Decisions whose texts are read together.

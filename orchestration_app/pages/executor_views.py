@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -33,7 +34,8 @@ LONGEST_TASK = 20_000
 def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Every active agent, how it is called, and what its calls cost and took in the last days."""
     pool = get_pool(request, slug)
-    agents = list(pool.agents.active().select_related("executor"))
+    in_use = Count("backends", filter=Q(backends__active=True))
+    agents = list(pool.agents.active().select_related("executor").annotate(in_use=in_use))
     measured = figures.measured(pool)
     rule = AnswerRule.objects.filter(pool=pool).first()
     rows = readiness.of_pool(pool)

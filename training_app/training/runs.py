@@ -72,7 +72,7 @@ def launch(
         snapshot = _new_snapshot(pool, kind, author, include_llm)
     elif snapshot.pool_id != pool.pk:
         raise RunError(_("Snapshot %(snapshot)s belongs to another pool.") % {"snapshot": snapshot})
-    else:
+    elif kinds.of(kind).labels:
         _check_splits(snapshot)
     with transaction.atomic():
         run = Run.objects.create(
@@ -102,7 +102,10 @@ def launch(
 
 def _new_snapshot(pool: Pool, kind: str, author: Who, include_llm: bool | None) -> Snapshot:
     try:
-        return snapshots.take(pool, author=actor_of(author).user, include_llm=include_llm, least=least_rows(kind))
+        return snapshots.take(
+            pool, author=actor_of(author).user, include_llm=include_llm, least=least_rows(kind),
+            may_be_empty=not kinds.of(kind).labels,
+        )  # fmt: skip
     except snapshots.SnapshotError as error:
         raise RunError(str(error)) from error
 

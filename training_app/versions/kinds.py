@@ -85,7 +85,8 @@ class Kind:
 
     *Training*: `train` names the module of the engine whose `train(config, agents, examples, *, checkpoint, llm, **material)` is a
     generator of Progress and whose `TrainError` says why it cannot. It brings torch, and is imported inside the job. `material`
-    is what a run learns from beside the labels.
+    is what a run learns from beside the labels, and `learns_from` says how much of it a pool has; without `labels` it is all, and a
+    pool without any will do.
 
     *Loading*: `load` makes an artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of
     /api/route/. `traffic` is what its canaries left behind; a kind without one can be neither a shadow nor a canary.
@@ -115,6 +116,8 @@ class Kind:
     groups: Mapping[str, Promise] = field(default_factory=dict)
     presets: tuple[Preset, ...] = ()
     material: Callable[[Run, Any, Sequence[Example]], Mapping[str, Any]] = no_material
+    labels: bool = True
+    learns_from: Callable[[Pool], str] | None = None
     listed: Mapping[str, Promise] = field(default_factory=dict)
     constant: str = "constant"
     baselines: Mapping[str, Promise] = field(default_factory=dict)

@@ -38,7 +38,7 @@ KIND = "backend_chooser"
 LEAST = 50  # calls of each split but test
 BASELINES = ("constant", "by_backend", "linear", "neighbours")
 LEAST_OF_A_CATEGORY = 5  # calls in train that name one
-SPLITS = (("train", 70), ("val", 85), ("test", 100))
+SPLITS = (("train", 60), ("val", 80), ("test", 100))
 
 __all__ = ("BackendChooser", "Called", "ChooserConfig", "TrainError", "train")
 

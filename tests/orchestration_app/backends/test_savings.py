@@ -9,11 +9,13 @@ import pytest
 from agents_app.models import Pool
 from orchestration_app import providers
 from orchestration_app.backends import choosing, savings, state
+from orchestration_app.backends.served_calls import ENOUGH
+from orchestration_app.engine.backends import chooser
+from orchestration_app.engine.backends.chooser import Called
 from orchestration_app.engine.backends.choosing import PRESETS
 from orchestration_app.models import BackendCall, BackendSettings
 from orchestration_app.models.kinds import BACKEND_CHOOSER
 from tests.orchestration_app.backends.test_chooser import learnt
-from tests.training_app.labeled import label
 from training_app.models import Decision, Run
 from training_app.versions import registry
 
@@ -106,8 +108,8 @@ def test_the_pool_takes_over_the_weights_of_a_point(pool: Pool, model: object, r
 
 
 def test_a_chooser_is_trained_once_enough_was_observed(pool: Pool, model: object, rows: SimpleNamespace) -> None:
-    label(pool)
-    served(pool, model, rows, savings.ENOUGH - 1)
+    """Without any label: it learns from judged calls alone."""
+    served(pool, model, rows, ENOUGH - 1)
     assert savings.turn() == 1
     assert not Run.objects.filter(kind=BACKEND_CHOOSER).exists()
     BackendCall.objects.create(decision_id=uuid.uuid4(), pool=pool, agent=0, backend=rows.small, success=True)
@@ -135,3 +137,15 @@ def test_a_text_goes_to_a_backend_that_can_read_it(pool: Pool, rows: SimpleNames
     assert choosing.assign(pool.pk, "short", [0], best)[0].backend.pk == rows.large.pk
     assert choosing.assign(pool.pk, "x" * 50, [0], best)[0].backend.pk != rows.large.pk
     assert choosing.assign(pool.pk, "x" * 50, [1])[0].why == choosing.TOO_LONG
+
+
+def test_the_first_chooser_of_a_pool_has_enough_to_learn_from() -> None:
+    """Whatever its texts are: a run that fails, or has too few calls to be measured on, comes in less than one pool in ten."""
+    small = 0
+    for pool in range(40):
+        calls = [Called(f"pool {pool} text {n}", 0, 1, True, 0.1) for n in range(ENOUGH)]
+        try:
+            small += len(chooser._split(calls, ())["test"]) < chooser.LEAST
+        except chooser.TrainError:
+            small += 1
+    assert small <= 4

@@ -18,6 +18,7 @@ from orchestration_app.models import Backend, BackendCall, BackendSettings, Epis
 from tests.orchestration_app.backends.conftest import rows  # noqa: F401
 from tests.orchestration_app.backends.test_chooser import calls
 from training_app.engine.data.examples import Agent
+from training_app.models import Run
 from training_app.versions import registry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "nothing_waits")]
@@ -68,7 +69,25 @@ def test_agents_with_backends_are_called_without_typing_anything_again(browser: 
     assert {(row.kind, row.address, row.model) for row in made} == {("chat", address, "gpt-4.1-mini")}
     assert {sealing.opened(row.secret) for row in made} == {"sk-of-acme"}
     assert not Executor.objects.filter(agent__in=others).exists()
-    assert "is called is known" not in browser.get(path).content.decode()
+    shown = browser.get(path).content.decode()
+    assert "is called is known" not in shown
+    assert shown.count("on 1 backend<") == 2
+
+
+def test_the_form_of_a_choosers_run_says_what_it_learns_from_and_asks_for_no_labels(
+    browser: Client, pool: Pool
+) -> None:
+    path = reverse("run_new", args=["support"]) + "?kind=backend_chooser"
+    page = browser.get(path).content.decode()
+    assert "calls of backends that were judged: 0 in this pool. About 320 are needed" in page
+    assert "No labeled query in" not in page
+    assert 'name="snapshot"' not in page
+    preview = browser.get(path + "&seed=1", headers={"HX-Request": "true"}).content.decode()
+    assert "Queries" not in preview
+    run = Run.objects.get(
+        pk=browser.post(path, {"seed": 1, "learner": "direct", "llm_labels": 0})["Location"].rstrip("/").split("/")[-1]
+    )
+    assert (run.kind, run.snapshot.rows) == ("backend_chooser", 0)
 
 
 def test_a_providers_key_goes_to_no_other_address(browser: Client, pool: Pool) -> None:

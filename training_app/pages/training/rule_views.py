@@ -95,7 +95,8 @@ def rule_delete(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
 def _preview(pool: Pool, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of the rule would train on if it launched now: the pool's gold."""
     matters = {name: bool(fields.get(name)) for name in previews.MATTERS}
-    return {"preview": previews.preview(pool, None, **matters), "near_at": reverse("run_near", args=[pool.slug])}
+    near_at = reverse("run_near", args=[pool.slug])
+    return {"preview": previews.preview(pool, None, **matters), "near_at": near_at, "labels": True}
 
 
 def _kind(request: HttpRequest) -> str:

@@ -108,6 +108,8 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "preview": preview,
         "kind": kind.name,
+        "labels": kind.labels,
+        "learns_from": kind.learns_from(pool) if kind.learns_from else "",
         "kinds": [(name, each.label) for name, each in kinds.every().items()],
         "presets": presets.expected(pool, kind.presets, preview.queries, preview.agents),
         "preset": form.data.get("preset") or "full",
@@ -123,9 +125,11 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     chosen = _chosen_snapshot(request, pool)
     preview = previews.preview(pool, chosen, **_matters(request.GET))
     # Without the whole form there is nothing to check, only a snapshot to look at.
-    wrong = LaunchForm(_kind(request, pool), pool, request.GET).errors if "seed" in request.GET else {}
+    kind = _kind(request, pool)
+    wrong = LaunchForm(kind, pool, request.GET).errors if "seed" in request.GET else {}
     context = {
         "preview": preview,
+        "labels": kind.labels,
         "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
         "near_at": _near_address(pool, chosen),
     }

@@ -15,7 +15,7 @@ from training_app.engine.reading import sentences
 PARTS = {"refund": 0, "parcel": 1, "audit": 2, "proof": 3}
 
 
-def calls(count: int = 400, seed: int = 3) -> list[Called]:
+def calls(count: int = 500, seed: int = 3) -> list[Called]:
     rng = np.random.Generator(np.random.PCG64(seed))
     made = []
     for row in range(count):
