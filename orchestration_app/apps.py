@@ -46,6 +46,7 @@ class OrchestrationAppConfig(AppConfig):
         hooks.row_rules.register(episode_rules)
         hooks.waits_for_ops.register(navigation.waits)
         hooks.pool_costs.register(navigation.costs)
+        hooks.newest_answers.register(navigation.newest)
         hooks.run_problems.register(readiness.run_problems)
         hooks.sealed_models.register(sealed)
         hooks.role_permissions.register(permissions)

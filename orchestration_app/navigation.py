@@ -48,6 +48,15 @@ def waits(pool: Pool) -> Sequence[tuple[str, str, str]]:
     return [(words, _("Look"), f"{reverse('episodes', args=[pool.slug])}?status=waiting")]
 
 
+def newest(pool: Pool) -> Sequence[tuple[datetime, Sequence[int], str]]:
+    """For the hook `newest_answers`: the last episode, and whom it called."""
+    episode = Episode.objects.filter(pool=pool).order_by("-created_at").only("pk", "created_at").first()
+    if episode is None:
+        return ()
+    called = episode.trajectory.filter(agent__isnull=False).order_by("call").values_list("agent", flat=True)
+    return [(episode.created_at, list(dict.fromkeys(called)), reverse("episode", args=[pool.slug, episode.pk]))]
+
+
 def costs(pool: Pool, since: datetime) -> Sequence[str]:
     """For the hook `pool_costs`: what calls of agents cost in the episodes since then."""
     month = Episode.objects.filter(pool=pool, created_at__gte=since).aggregate(episodes=Count("pk"), cost=Sum("cost"))

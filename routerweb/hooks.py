@@ -221,6 +221,13 @@ def waits_for_ops(pool: "Pool", /) -> Sequence[tuple[str, str, str]]:
 
 
 @Hook
+def newest_answers(pool: "Pool", /) -> "Sequence[tuple[datetime, Collection[int], str]]":
+    """Called for Home's question why: the package's newest answer in the pool, when it was given, by which agents, and the page that
+    explains it."""
+    return ()
+
+
+@Hook
 def pool_costs(pool: "Pool", since: "datetime", /) -> Sequence[str]:
     """Called for Home's question about costs: what of the package cost something in the pool since then, a sentence each."""
     return ()

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
+from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.episodes import asides, episodes, policies, runner, timeline
 from orchestration_app.episodes.asides import Aside, AsideError
 from orchestration_app.episodes.calls import FAILURES
@@ -264,10 +265,16 @@ def _shared(request: HttpRequest, pool: Pool, chosen: dict[str, str]) -> dict[st
         "statuses": Episode.Status.choices,
         "outcomes": OUTCOMES.items(),
         "days": DAYS,
-        "versions": list(
-            Episode.objects.filter(pool=pool).order_by("policy").values_list("policy", flat=True).distinct()
-        ),
+        "versions": [
+            (name, policy_title(name))
+            for name in Episode.objects.filter(pool=pool).order_by("policy").values_list("policy", flat=True).distinct()
+        ],
     }
+
+
+def policy_title(name: str) -> str:
+    """What decides an episode, as a page names it."""
+    return _("the router's set") if name == ONE_SHOT else name
 
 
 def _crumbs(pool: Pool, below: bool = False) -> list[tuple[str, str]]:

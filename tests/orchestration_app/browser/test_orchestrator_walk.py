@@ -35,7 +35,7 @@ def test_promote_call_and_roll_back(sign_in, person, crew):
     page.locator("summary", has_text="Promote").click()
     page.locator("input[name=override]").fill("a test of both agents")
     page.get_by_role("button", name="Promote crew-2").click()
-    expect(page.get_by_text("crew-2 answers the requests of Crew now.")).to_be_visible()
+    expect(page.get_by_text("crew-2 is in use in Crew now.")).to_be_visible()
 
     page.goto("/p/crew/episodes/new/")
     page.locator("textarea[name=task]").fill("I was charged twice")

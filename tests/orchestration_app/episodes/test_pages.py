@@ -40,7 +40,10 @@ def test_home_says_what_calls_cost(begun: Episode, browser: Client) -> None:
     Episode.objects.filter(pk=begun.pk).update(cost=0.042)
     Episode.objects.create(pool=begun.pool, task="long ago", cost=7.0)
     Episode.objects.exclude(pk=begun.pk).update(created_at=timezone.now() - timedelta(days=31))
-    assert "Calls of agents in 1 episode cost USD\xa00.042." in browser.get("/").content.decode()
+    home = browser.get("/").content.decode()
+    assert "Calls of agents in 1 episode cost USD\xa00.042." in home
+    assert "The last answer: Triage, Billing." in home
+    assert f"/p/crew/episodes/{begun.pk}/" in home
 
 
 def test_agents_of_a_set_have_no_probability_of_their_own(

@@ -129,14 +129,18 @@ def _next(pool: Pool, active: RouterModel | None, waiting: list[inbox.Line]) -> 
 
 def _why(pool: Pool) -> Question:
     question = _("Why this answer?")
-    last = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "agents").first()
-    if last is None:
+    decision = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "at", "agents").first()
+    newest = [answer for answers in hooks.newest_answers(pool) for answer in answers]
+    if decision is not None:
+        newest.append((decision.at, decision.agents, _page("decision", pool, decision.pk)))
+    if not newest:
         text = _("Nothing was asked yet. The playground explains any answer.")
         return Question(question, text, _("Try it"), _page("playground", pool))
-    names = dict(pool.agents.filter(number__in=last.agents).values_list("number", "name"))
-    chosen = ", ".join(names.get(number, str(number)) for number in last.agents) or _("none of the agents")
+    _at, agents, address = max(newest)
+    names = dict(pool.agents.filter(number__in=agents).values_list("number", "name"))
+    chosen = ", ".join(names.get(number, str(number)) for number in agents) or _("none of the agents")
     text = _("The last answer: %(agents)s.") % {"agents": chosen}
-    return Question(question, text, _("Why"), _page("decision", pool, last.pk))
+    return Question(question, text, _("Why"), address)
 
 
 def _cost(pool: Pool) -> Question:

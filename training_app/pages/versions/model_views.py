@@ -125,13 +125,19 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
-        sentence = _("%(model)s answers the requests of %(pool)s now.")
+        sentence = _now_in_use(model)
         if isinstance(promoted, PromotionRequest):
             sentence = _("The promotion of %(model)s waits for another person's approval.")
         messages.success(request, sentence % {"model": model.name, "pool": model.pool})
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("model", slug, version)
+
+
+def _now_in_use(model: RouterModel) -> str:
+    if kinds.of(model.kind).answers:
+        return _("%(model)s answers the requests of %(pool)s now.")
+    return _("%(model)s is in use in %(pool)s now.")
 
 
 @require_POST
@@ -145,7 +151,7 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
             approved = trials.approve(promotion_request, actor=person(request), note=note)
-            sentence = _("%(model)s answers the requests of %(pool)s now.")
+            sentence = _now_in_use(model)
             if isinstance(approved, Canary):
                 sentence = _("%(model)s answers its share of the requests of %(pool)s now.")
         elif do == "decline":
