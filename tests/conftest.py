@@ -20,7 +20,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from routerweb import background
 from tests import migrated, opening, orchestration
 from tests.on_postgresql import binary
-from tests.thorough import EVERYTHING
+from tests.thorough import CASES, EVERYTHING, SOME_CASES
 
 opening.in_tests()
 # Collecting makes little but what stays: the collector is to look seldom, from here on.
@@ -49,6 +49,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("at_length")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("at_length")]
+        if SOME_CASES:
+            kept = set(some_cases(items))
+            config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+            items[:] = [item for item in items if item in kept]
     if os.environ.get("POSTGRESQL_BESIDE") == "1" and binary("initdb"):
         elsewhere = {item for item in items if is_for_both(item)}
         config.hook.pytest_deselected(items=list(elsewhere))
@@ -59,6 +63,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         {item.path for item in items if item.get_closest_marker("computes_long")},
     )
     items.sort(key=lambda item: order[item.path])
+
+
+def some_cases(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of each test all cases, or of one with more than CASES so many, spread evenly over them."""
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in families.values():
+        count = min(len(cases), CASES)
+        yield from (cases[round(n * (len(cases) - 1) / max(1, count - 1))] for n in range(count))
 
 
 def in_turns(files: list[Path], waiting: set[Path], longest: set[Path]) -> dict[Path, float]:

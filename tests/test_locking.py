@@ -66,6 +66,7 @@ def test_each_package_has_hashes_and_no_address(name: str) -> None:
     assert "index-url" not in text
 
 
+@pytest.mark.at_length
 def test_a_machine_without_a_gpu_needs_no_package_for_one() -> None:
     assert [name for name in PLAIN if name.startswith(("nvidia-", "cuda-", "triton"))] == []
     assert version("torch").split("+")[0] in PLAIN["torch"]

@@ -39,8 +39,10 @@ JOBS = (
 if orchestration.INSTALLED:
     JOBS = (*JOBS, EPISODES)
 IN_TRAINING = ("training", "sweep")
-A_FEW = [(SENTINEL, "import"), (UP, "pre-labeling")]
-SOME = [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job != "merge"]
+A_FEW = [(SENTINEL, "import")]
+SOME = (
+    [(UP, "pre-labeling")] + [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job != "merge"]
+)
 
 
 def tried() -> Iterator[Any]:

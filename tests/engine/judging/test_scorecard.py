@@ -69,6 +69,7 @@ def test_abstention_counts_what_it_keeps_from_being_misrouted() -> None:
     assert found["at"][0]["rate"] == 0.4
 
 
+@pytest.mark.at_length
 def test_calibration_stands_beside_what_a_perfect_scorer_would_show(card: dict[str, Any]) -> None:
     found = card["calibration"]
     for name in ("ece", "ece_before", "ece_confidence"):

@@ -225,6 +225,7 @@ def parts() -> artifact.Artifact:
 
 
 class TestRouting:
+    @pytest.mark.at_length
     def test_alone_and_in_a_batch_alike(self, parts: artifact.Artifact) -> None:
         router = Router.from_artifact(parts)
         texts = [e.text for e in examples(40)]

@@ -63,6 +63,7 @@ def pool(rules: Rules | None, rows: int = 300) -> tuple[Queries, Config]:
     )
 
 
+@pytest.mark.at_length
 def test_the_network_learns_under_the_rules() -> None:
     rules = Rules(requires=((10, 11),), excludes=((12, 13),), budget=2.5)
     queries, config = pool(rules)

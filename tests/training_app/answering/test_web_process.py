@@ -59,6 +59,7 @@ print(json.dumps({"answer": answer.json(), "batch": batch.json(), "pages": seen,
 """
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 def test_a_web_process_imports_neither_torch_nor_scikit_learn(tmp_path, migrated_sqlite):

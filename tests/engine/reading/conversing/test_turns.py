@@ -163,6 +163,7 @@ class TestFitting:
         strange = [turn for _ in range(40) for turn in talk(rng, strange=rng.randrange(4))]
         assert share_right(scorer, strange) > share_right(scorer, clean) - 0.1
 
+    @pytest.mark.at_length
     def test_first_turns_keep_their_answer_behind_another_conversation(
         self, learnt: tuple[FittedScorer, dict[str, object]]
     ) -> None:

@@ -15,6 +15,7 @@ from training_app.engine.reading.sequences.sequence import SequenceMargins, ngra
 from training_app.engine.reading.sequences.sequence_fit import Network, SequenceScorer
 
 
+@pytest.mark.at_length
 def test_the_votes_of_the_words_explain_a_margin(toy):
     fitted, _, _ = toy
     text = "get kara song and not get lote game"

@@ -83,6 +83,7 @@ def test_fine_tuning_learns_the_labels(tiny: Path, fitted: TeacherMargins, monke
     assert loss(taught) < 0.9 * loss(fitted)
 
 
+@pytest.mark.at_length
 def test_the_same_rows_and_seed_give_the_same_teacher(tiny: Path, fitted: TeacherMargins) -> None:
     again = TeacherScorer(teacher_folder(str(tiny))).fit(ROWS.texts, ROWS.required, ROWS.asked, seed=0)
     assert tensor_bytes(again.tensors()) == tensor_bytes(fitted.tensors())
