@@ -109,8 +109,8 @@ class TestRun:
         [
             {"recipe": "tfidf", "min_replay_size": 64, "tfidf_max_features": 100, "reward_mode": "log"},
             pytest.param({"encoder": "sequence"}, marks=pytest.mark.at_length),
-            {"encoder": "stack"},
-            {"shared_network": False, "cross_fitting": False},
+            pytest.param({"encoder": "stack"}, marks=pytest.mark.at_length),
+            pytest.param({"shared_network": False, "cross_fitting": False}, marks=pytest.mark.at_length),
         ],
         ids=["published recipe", "sequence", "stack", "plain network"],
     )
@@ -404,7 +404,8 @@ def test_serving_imports_neither_torch_nor_scikit_learn() -> None:
 # ---------------------------------------------------------------------------------------------------- a plain classifier
 
 
-@pytest.mark.parametrize("name", ["svm", pytest.param("logreg", marks=pytest.mark.at_length)])
+@pytest.mark.at_length
+@pytest.mark.parametrize("name", ["svm", "logreg"])
 def test_a_classifier_as_a_model_is_the_baseline_with_a_threshold_of_more_rows(name: str) -> None:
     rows = examples(300, seed=4)
     last = run(quick(recipe="classifier", classifier=name, baselines=True), rows=rows)[-1].result

@@ -90,7 +90,8 @@ def test_robustness_says_how_good_the_answers_are_as_well(result: Result) -> Non
     assert scorecard.robustness_jaccard(router, [], rows.required[:0]) == {}
 
 
-@pytest.mark.parametrize("rule", ["bayes", pytest.param("threshold", marks=pytest.mark.at_length)])
+@pytest.mark.at_length
+@pytest.mark.parametrize("rule", ["bayes", "threshold"])
 def test_the_rule_that_answers_is_no_baseline_of_itself(rule: str) -> None:
     settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "baselines": True, "decision": rule}
     *_, last = train(Config.from_mapping(settings), AGENTS, examples(300))

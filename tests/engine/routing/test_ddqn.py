@@ -77,9 +77,8 @@ def test_identity_environment_is_solved(shared: bool) -> None:
     assert solved(last.policy, env, known(200, 3, 2)) > (0.99 if shared else 0.8)
 
 
-@pytest.mark.parametrize(
-    "mode", ["jaccard", *(pytest.param(one, marks=pytest.mark.at_length) for one in ("log", "stochastic"))]
-)
+@pytest.mark.at_length
+@pytest.mark.parametrize("mode", ["jaccard", "log", "stochastic"])
 def test_unshaped_modes_learn_when_to_stop(mode: str) -> None:
     cost = 0.02 if mode != "stochastic" else 0.1
     env = RoutingEnv(3, mode, step_cost=cost)

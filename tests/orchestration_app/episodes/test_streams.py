@@ -203,7 +203,8 @@ def test_many_streams_hold_no_thread_and_their_episodes_go_on_without_them(serve
     asyncio.run(listen())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.at_length)])
+@pytest.mark.at_length
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_end_of_their_process_loses_no_step_and_calls_nobody_twice(
     server: Server, runner: Runner, number: int
 ) -> None:
