@@ -51,6 +51,7 @@ def rows(pool: Pool) -> list[AgentBackend]:
     load = BackendLoad.objects.filter(pool=pool).first()
     state = load.state if load else {}
     figures = []
+    alike = measured.tokens_by_agent(measured_by_backend, {row.pk: row.agent_id for row in every})
     lines = lines_of(row for row in every if row.active and row.agent.state == "active")
     for row in every:
         mine = {other.pk for other in every if other.agent_id == row.agent_id}
@@ -58,7 +59,8 @@ def rows(pool: Pool) -> list[AgentBackend]:
         share = last.count(row.pk) / len(last) if last else None
         figures.append(
             AgentBackend(
-                row, measured_by_backend.get(row.pk, Measured()), candidate(row, measured_by_backend.get(row.pk)),
+                row, measured_by_backend.get(row.pk, Measured()),
+                candidate(row, measured_by_backend.get(row.pk), alike.get(row.agent_id)),
                 flying_of(state, lines.get(row.pk, row.pk)), share,
                 share is not None and len(mine) > 1 and share > HOT / len(mine),
                 row.cooling_until is not None and row.cooling_until > timezone.now(),
@@ -67,10 +69,10 @@ def rows(pool: Pool) -> list[AgentBackend]:
     return figures
 
 
-def candidate(row: Backend, measurements: Measured | None) -> Candidate:
-    """What is expected of a backend that nobody waits for."""
+def candidate(row: Backend, measurements: Measured | None, alike: tuple[float, float] | None = None) -> Candidate:
+    """What is expected of a backend that nobody waits for; `alike` are the tokens of its agent's other backends."""
     figures = measurements or Measured()
-    into, out = figures.mean_tokens or (row.tokens_in, row.tokens_out)
+    into, out = figures.mean_tokens or alike or (row.tokens_in, row.tokens_out)
     success = (figures.good + PRIOR_CALLS * row.quality) / (figures.judged + PRIOR_CALLS)
     service = figures.moving if figures.moving is not None else row.latency
     return Candidate(row.pk, success, row.cost(into, out), service, rank=row.order)

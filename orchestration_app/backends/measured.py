@@ -1,7 +1,7 @@
 """What was measured of a pool's backends: success, overall and by category, latency, tokens; from the calls that were reported."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -94,6 +94,16 @@ class Measured(Tally):
             return None
         into, out = np.mean(self.tokens, axis=0).tolist()
         return into, out
+
+
+def tokens_by_agent(figures: Mapping[int, Measured], agents: Mapping[int, int]) -> dict[int, tuple[float, float]]:
+    """By agent, the mean tokens in and out of its backends' calls: what a backend that was not called yet is expected to take.
+    `agents` has the agent of each backend."""
+    tokens: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for backend, agent in agents.items():
+        if backend in figures:
+            tokens[agent] += figures[backend].tokens
+    return {agent: tuple(np.mean(some, axis=0).tolist()) for agent, some in tokens.items() if some}
 
 
 class Bare(NamedTuple):

@@ -21,7 +21,7 @@ from agents_app.background_work import leases
 from orchestration_app import providers
 from orchestration_app.backends import learning, measured, pairs, windows
 from orchestration_app.backends.learning import Learning
-from orchestration_app.backends.measured import Call, Measured
+from orchestration_app.backends.measured import Call, Measured, tokens_by_agent
 from orchestration_app.backends.windows import Three, Usage, Used
 from orchestration_app.engine.backends.chooser import BackendChooser
 from orchestration_app.engine.backends.choosing import Candidate, Preference, scales
@@ -144,13 +144,14 @@ class PoolBackends:
 
     def rate(self, figures: dict[int, Measured]) -> None:
         """Bring what each backend is expected to do up to date with what was measured."""
+        alike = tokens_by_agent(figures, {backend.pk: backend.agent for backend in self.by_key.values()})
         for backend in self.by_key.values():
             measurements = figures.get(backend.pk, Measured())
             backend.candidate.success = (measurements.good + PRIOR_CALLS * backend.quality) / (
                 measurements.judged + PRIOR_CALLS
             )
             backend.candidate.service = measurements.moving if measurements.moving is not None else backend.latency
-            into, out = measurements.mean_tokens or backend.expected
+            into, out = measurements.mean_tokens or alike.get(backend.agent) or backend.expected
             backend.tokens = into + out
             backend.candidate.cost = (backend.price_in * into + backend.price_out * out) / 1e6
         self.scales = {agent: scales([backend.candidate for backend in some]) for agent, some in self.by_agent.items()}

@@ -9,7 +9,7 @@ import pytest
 
 from agents_app import sealing
 from agents_app.models import Pool
-from orchestration_app.backends import calls, windows
+from orchestration_app.backends import calls, figures, measured, state, windows
 from orchestration_app.backends.calls import Served
 from orchestration_app.backends.windows import Usage, Used
 from orchestration_app.models import Backend, BackendCall
@@ -146,6 +146,23 @@ def test_an_executors_call_goes_to_a_backend_and_reports_back(pool: Pool, rows: 
     calls.report(pool, call, Served(0, line.backend, tokens_in=1000, tokens_out=1000, latency=12.0, success=True))
     assert BackendCall.objects.get().cost == pytest.approx((line.price_in + line.price_out) / 1000)
     assert calls.line(pool, 2) is None, "Technical has none"
+
+
+@pytest.mark.django_db
+def test_what_was_not_called_yet_is_expected_to_take_what_its_agents_other_backends_do(
+    pool: Pool, rows: SimpleNamespace
+) -> None:
+    """Which tokens a call has is the task's and the agent's more than the model's."""
+    calls.report(pool, uuid.uuid4(), Served(0, rows.small.pk, tokens_in=20, tokens_out=120, latency=12.0, success=True))
+    shown = {row.backend.pk: row.expected.cost for row in figures.rows(pool)}
+    state.load()
+    known = state.of(pool.pk)
+    assert known is not None
+    known.rate(measured.of_pool(pool.pk))
+    for backend in (rows.large, rows.quick):
+        assert shown[backend.pk] == pytest.approx(backend.cost(20, 120))
+        assert known.by_key[backend.pk].candidate.cost == pytest.approx(backend.cost(20, 120))
+    assert shown[rows.ships.pk] == pytest.approx(rows.ships.cost(rows.ships.tokens_in, rows.ships.tokens_out))
 
 
 @pytest.mark.django_db
