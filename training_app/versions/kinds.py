@@ -132,6 +132,10 @@ class Kind:
         """Whether a version may be a shadow or a canary."""
         return self.traffic is not None
 
+    def material_of(self, pool: Pool) -> dict[str, Any]:
+        """For a page: whether a run learns from labels, and what else the pool has for it, in a sentence."""
+        return {"labels": self.labels, "learns_from": self.learns_from(pool) if self.learns_from else ""}
+
     def trainer(self) -> Any:
         """The module that trains, imported now."""
         return import_module(self.train)

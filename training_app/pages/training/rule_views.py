@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role
-from agents_app.models import Pool
 from routerweb.http import page
 from training_app.models import SET_ROUTER, LaunchRule, Run
 from training_app.pages.training.launch_form import RuleForm, title_of
@@ -50,7 +49,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
             fields["name"] = "…"  # to be given yet, and no reason not to check the rest
         wrong = RuleForm(rule, fields).errors if "seed" in fields else {}
         errors = [(title_of(name), problems[0]) for name, problems in wrong.items()]
-        return render(request, "training_app/_preview.html", _preview(pool, request.GET) | {"errors": errors})
+        return render(request, "training_app/_preview.html", _preview(rule, request.GET) | {"errors": errors})
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         rules.save(form.filled(), actor=person(request))
@@ -59,7 +58,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
     shown = (
         form.data if form.is_bound else {name: form[name].value() for name in previews.MATTERS if name in form.fields}
     )
-    context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule, **_preview(pool, shown)}
+    context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule, **_preview(rule, shown)}
     context["kinds"] = [] if rule_id else [(name, kind.label) for name, kind in kinds.every().items()]
     title = _("Rule %(name)s") % {"name": rule.name} if rule_id else _("New training rule")
     crumbs = [
@@ -92,11 +91,12 @@ def rule_delete(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
     return redirect("run_rules", slug)
 
 
-def _preview(pool: Pool, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _preview(rule: LaunchRule, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of the rule would train on if it launched now: the pool's gold."""
-    matters = {name: bool(fields.get(name)) for name in previews.MATTERS}
+    pool, matters = rule.pool, {name: bool(fields.get(name)) for name in previews.MATTERS}
     near_at = reverse("run_near", args=[pool.slug])
-    return {"preview": previews.preview(pool, None, **matters), "near_at": near_at, "labels": True}
+    preview = {"preview": previews.preview(pool, None, **matters), "near_at": near_at}
+    return preview | kinds.of(rule.model_kind).material_of(pool)
 
 
 def _kind(request: HttpRequest) -> str:

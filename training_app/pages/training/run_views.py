@@ -108,8 +108,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "preview": preview,
         "kind": kind.name,
-        "labels": kind.labels,
-        "learns_from": kind.learns_from(pool) if kind.learns_from else "",
+        **kind.material_of(pool),
         "kinds": [(name, each.label) for name, each in kinds.every().items()],
         "presets": presets.expected(pool, kind.presets, preview.queries, preview.agents),
         "preset": form.data.get("preset") or "full",
@@ -129,7 +128,7 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     wrong = LaunchForm(kind, pool, request.GET).errors if "seed" in request.GET else {}
     context = {
         "preview": preview,
-        "labels": kind.labels,
+        **kind.material_of(pool),
         "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
         "near_at": _near_address(pool, chosen),
     }
