@@ -54,7 +54,8 @@ def newest(pool: Pool) -> Sequence[tuple[datetime, Sequence[int], str]]:
     if episode is None:
         return ()
     called = episode.trajectory.filter(agent__isnull=False).order_by("call").values_list("agent", flat=True)
-    return [(episode.created_at, list(dict.fromkeys(called)), reverse("episode", args=[pool.slug, episode.pk]))]
+    agents = list(dict.fromkeys(agent for agent in called if agent is not None))
+    return [(episode.created_at, agents, reverse("episode", args=[pool.slug, episode.pk]))]
 
 
 def costs(pool: Pool, since: datetime) -> Sequence[str]:
