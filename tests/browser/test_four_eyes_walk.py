@@ -72,7 +72,7 @@ def test_one_asks_another_approves(sign_in, person, crew):
     picture(other, "approval-phone")
     other.get_by_label("What you say to it").fill("looks right")
     other.get_by_role("button", name="Approve: crew-2 answers").click()
-    expect(other.get_by_text("crew-2 answers the requests of Crew now.")).to_be_visible()
+    expect(other.get_by_text("crew-2 is in use in Crew now.")).to_be_visible()
     other.get_by_role("link", name="For engineers").click()
     expect(other.get_by_text("Asked for by olga, approved by ben")).to_be_visible()
 

@@ -124,7 +124,7 @@ class TestRun:
         assert "refused the key" in " ".join(last.result.scorecard["warnings"])
         assert "llm" not in last.result.scorecard
         card = run(quick(total_steps=20, llm_queries=10))[-1].result.scorecard
-        assert "no LLM is configured" in " ".join(card["warnings"])
+        assert "no LLM is connected" in " ".join(card["warnings"])
 
     def test_partly_asked_rows_are_left_out(self, server) -> None:
         rows = [dataclasses.replace(e, asked=e.required | {0}) if i % 2 else e for i, e in enumerate(examples())]
