@@ -96,11 +96,14 @@ def on_drift(pool: Pool, reason: str = "") -> int:
 
 
 def due(rule: LaunchRule, now: datetime) -> str:
-    """Why a rule by night or by labels is to launch now, or "" where it is not; a night without new labels is passed over."""
+    """Why a rule by night or by labels is to launch now, or "" where it is not; a night without new labels is passed over by a
+    kind of model that learns from labels."""
     if rule.trigger == Trigger.NIGHTLY:
         if now < next_night(rule):
             return ""
         changed = new_labels(rule)
+        if not kinds.of(rule.model_kind).labels:
+            return _("Nightly run")
         if rule.only_new and not changed:
             # The night is over for this rule: a label of the next afternoon must not launch it in daylight.
             LaunchRule.objects.filter(pk=rule.pk).update(passed_at=now)
@@ -156,7 +159,8 @@ def outlook(rule: LaunchRule, now: datetime | None = None) -> Outlook:
     if rule.runs.filter(status__in=UNENDED).exists():
         return Outlook(_("Its run is not over yet"))
     if rule.trigger == Trigger.NIGHTLY:
-        return Outlook(_("If gold has changed by then") if rule.only_new else "", next_night(rule))
+        waits_for_gold = rule.only_new and kinds.of(rule.model_kind).labels
+        return Outlook(_("If gold has changed by then") if waits_for_gold else "", next_night(rule))
     rested = _rest_ends(rule)
     if rested and rested > now:
         return Outlook(_("It rests"), rested)

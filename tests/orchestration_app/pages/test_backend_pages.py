@@ -86,6 +86,7 @@ def test_the_form_of_a_choosers_run_says_what_it_learns_from_and_asks_for_no_lab
     assert "Queries" not in preview
     rule = browser.get(reverse("run_rule_new", args=["support"]) + "?kind=backend_chooser").content.decode()
     assert "calls of backends that were judged: 0" in rule
+    assert "without a new or changed gold label" not in rule
     assert "No labeled query in" not in rule
     run = Run.objects.get(
         pk=browser.post(path, {"seed": 1, "learner": "direct", "llm_labels": 0})["Location"].rstrip("/").split("/")[-1]

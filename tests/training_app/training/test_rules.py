@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Gold
+from tests import orchestration
 from tests.at_once import at_once
 from training_app.models import LaunchRule, Run
 from training_app.training import rules, runs
@@ -76,6 +77,14 @@ def test_a_night_without_new_labels_is_passed_over_until_the_next(rule: Make) ->
 def test_it_launches_without_new_labels_where_told_to(rule: Make) -> None:
     rule(hour=2, only_new=False)
     assert rules.evaluate(NIGHT) == 1
+
+
+@orchestration.needed
+def test_a_kind_that_learns_from_no_labels_waits_for_none(rule: Make) -> None:
+    made = rule(hour=2, model_kind="backend_chooser")
+    assert rules.outlook(made).text == ""
+    assert rules.evaluate(NIGHT) == 1
+    assert Run.objects.get().kind == "backend_chooser"
 
 
 def test_the_hour_is_that_of_the_installation(rule: Make, settings: object) -> None:

@@ -107,7 +107,7 @@ class LaunchForm(ConfigForm):
     promote = forms.BooleanField(
         required=False,
         label=_("Promote when done"),
-        help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
+        help_text=_("If it passes the gate, the new model is used as soon as it is there."),
     )
 
     def __init__(self, kind: Kind, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
