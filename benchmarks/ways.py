@@ -75,6 +75,7 @@ def contestants(pool_slug: str) -> tuple[dict[str, Callable[[str], Any]], list[s
     from datasets_app.models import Query
     from routerweb import wsgi
     from training_app.answering import answer, serving
+    from training_app.answering.answered import answer_as_json
     from training_app.api import fast_lane
 
     pool = Pool.objects.get(slug=pool_slug)
@@ -112,7 +113,7 @@ def contestants(pool_slug: str) -> tuple[dict[str, Callable[[str], Any]], list[s
 
     ways: dict[str, Callable[[str], Any]] = {
         "route": lambda text: router.route(text, loaded.available),
-        "answer": lambda text: answer.as_json(answer.answer(loaded, text)),
+        "answer": lambda text: answer_as_json(answer.answer(loaded, text)),
         "lane": lane,
         "DRF": view,
     }

@@ -1,21 +1,18 @@
 """The one way to an answer: which side answers a text, the model's route, exploration, agents routed by their descriptions.
 
 The API, its fast lane, the playground, `manage.py route` and replays all come here. An `Answer` holds all that was done, so that
-keeping it as a decision, or not, is left to the caller: `keep` hands it to the decisions and to the shadows.
+keeping it as a decision, or not, is left to the caller (`answered.keep`).
 """
 
 import time
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from django.conf import settings
-
 from routerweb.serving import disconnect
-from training_app.answering import decisions, described, loaded, shadowing
+from training_app.answering import decisions, described, loaded
 from training_app.answering.loaded import LoadedModel, LoadedPool
-from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
+from training_app.engine.data.conversations import opening
 from training_app.engine.reading.cold import ColdScores
 from training_app.engine.routing import asking, exploring, holding, joint
 from training_app.engine.routing.allowed import Rules
@@ -24,10 +21,6 @@ from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import Continued, Explanation, Route
 from training_app.models import Decision
-
-#: A single character may stand for so many: U+FDFA does under NFKC, which the router reads a text in.
-MOST_LETTERS = 18
-
 
 #: Characters, and texts, that are routed together before others get their turn: some milliseconds' worth.
 TURN_CHARACTERS, TURN_TEXTS = 1_000, 256
@@ -60,14 +53,6 @@ class Extra(NamedTuple):
 
     shown: Mapping[str, Any]
     kept: Mapping[str, Any]
-
-
-class Unroutable(ValueError):
-    """A text that cannot be routed. `code` is a word for programs; the message goes on after the name of the text: "is blank"."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 class Answer(NamedTuple):
@@ -105,43 +90,6 @@ class Answer(NamedTuple):
     def model(self) -> LoadedModel:
         """The version that answered."""
         return model_of(self.pool)
-
-
-def check_text(text: str) -> None:
-    """Raises Unroutable for a text that is blank, too long, or that no database and no file could hold."""
-    limit = settings.MAX_QUERY_CHARACTERS
-    if len(text) > limit:
-        raise Unroutable("too_long", f"has {len(text):,} characters; at most {limit:,} are taken")
-    if not text or text.isspace():
-        raise Unroutable("blank", "is blank")
-    if "\0" in text:
-        raise Unroutable("invalid", "holds a NUL character")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise Unroutable("invalid", "holds half of a surrogate pair") from None
-        if len(text) * MOST_LETTERS > limit and len(unicodedata.normalize("NFKC", text)) > limit:
-            raise Unroutable(
-                "too_long", f"has more than {limit:,} characters once its ligatures are written out (NFKC)"
-            )
-
-
-def bounds() -> Bounds:
-    """What is taken of a conversation."""
-    return Bounds(settings.MAX_MESSAGES, settings.MAX_CONVERSATION_CHARACTERS, settings.MAX_QUERY_CHARACTERS)
-
-
-def conversation(messages: Any, path: str = "messages", named: Callable[[str], int | None] | None = None) -> str:
-    """The query in a list of messages, checked as `check_text` checks a text; `named` finds the agent that an answer names. Raises
-    BadConversation, its path from `path` on."""
-    text = checked(messages, bounds(), path=path, named=named)
-    if len(text) * MOST_LETTERS > settings.MAX_QUERY_CHARACTERS:
-        try:
-            check_text(str(text))
-        except Unroutable as problem:
-            raise BadConversation(f"{path}[{len(messages) - 1}].content", str(problem), problem.code) from None
-    return text
 
 
 def ready(pool: LoadedPool) -> LoadedPool:
@@ -381,116 +329,6 @@ def completed(
         return route, ()
     agents, cold_taken = joint.together(route.agents, walked.scores, cold, joining, explored)
     return (loaded.with_agents(route, agents) if cold_taken else route), cold_taken
-
-
-# --- What becomes of an answer ------------------------------------------------------------------------------------
-
-
-def keep(given: Answer, api_key: int | None, extra: Mapping[str, Any] | None = None) -> None:
-    """Keep the answer as a decision of that key, with what packages add to its detail, and hand its text to the shadows. Never
-    waits."""
-    pool, model, on = given.pool, given.model, given.pool.live
-    if on is not None and (given.options is None or given.options.shadowed):
-        for shadow in on.shadows:
-            shadowing.offer(
-                shadowing.Task(shadow, model.pk, given.number, given.text, given.walked.agents, given.walk_microseconds)
-            )
-    decisions.record(
-        decisions.Pending(
-            given.number,
-            pool.pk,
-            model.pk or None,
-            api_key,
-            given.text,
-            given.route,
-            rounded(given.route),
-            given.microseconds,
-            given.at,
-            given.propensity,
-            {**(_detail(given) or {}), **extra} if extra else _detail(given),
-        )
-    )
-
-
-def _detail(given: Answer) -> dict[str, Any] | None:
-    """What a replay needs to do again, None where the model alone made the set."""
-    on = given.pool.live
-    rules = given.pool.rules if given.options is None else given.options.allowed(given.pool.rules)
-    if on is None and given.options is None and not rules and given.continued is None:
-        return None
-    detail: dict[str, Any] = {} if given.options is None else {"options": dict(given.options.replayed)}
-    if rules:
-        detail["rules"] = rules.config()
-    if given.continued is not None:
-        detail["continued"] = {"last": given.continued.last, "held": given.continued.held}
-    if given.ask is not None:
-        detail["ask"] = given.ask.agents
-    if given.replied is not None:
-        detail["replied"] = [sorted(agents) for agents in given.replied]
-    if on is None:
-        return detail
-    if on.is_canary:
-        detail["canary"] = True
-    if given.unit:
-        detail["unit"] = given.unit
-    if given.propensity is not None:
-        detail["share"] = on.exploration
-        if given.explored is not None:
-            detail["explored"] = given.explored
-    if on.cold is not None:
-        scores = given.cold or ColdScores({})
-        detail["cold"] = {
-            "scores": scores.cold, "trained": scores.trained, "threshold": on.threshold, "profile": on.cold.profile,
-            "taken": bool(given.cold_taken), "walked": list(given.walked.agents),
-        }  # fmt: skip
-    return detail or None
-
-
-def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
-    """An answer as an application sees it; what is not `kept` has no decision id."""
-    pool, route = given.pool, given.route
-    names, keys = pool.names, pool.keys
-    shown: dict[str, Any] = {
-        "agents": route.agents,
-        "agent_names": [names[agent] for agent in route.agents],
-        "agent_keys": [keys[agent] for agent in route.agents],
-        "abstained": route.abstained,
-        "confidence": round(route.confidence, 4),
-        "steps": route.steps,
-        "scores": rounded(route),
-        "stop_reason": route.stop_reason,
-        "continues": None,
-        "continues_confidence": None,
-        "model": given.model.name,
-        "decision_id": decisions.id_text(given.number) if kept else None,
-        "not_covered": pool.not_covered,
-    }
-    if (continued := given.continued) is not None:
-        shown["continues"] = set(route.agents) == set(continued.last)
-        sure = continued.confidence if shown["continues"] == continued.continues else 1 - continued.confidence
-        shown["continues_confidence"] = round(sure, 4)
-    if given.ask is not None:
-        roster = {agent.id: agent for agent in pool.roster}
-        shown["ask"] = {
-            "agents": given.ask.agents,
-            "agent_names": [names[agent] for agent in given.ask.agents],
-            "question": asking.question([roster[agent] for agent in given.ask.agents]),
-        }
-    if gone := left_out(given.text):
-        shown["messages_left_out"] = gone
-    if pool.live is not None:
-        if pool.live.is_canary:
-            shown["canary"] = True
-        if given.explored is not None:
-            shown["explored"] = True
-        if given.cold is not None:
-            shown |= {"cold": bool(given.cold_taken), "cold_scores": given.cold.cold}
-    return shown
-
-
-def rounded(route: Route) -> dict[int, float]:
-    """The route's scores as they are told and kept."""
-    return {agent: round(score, 4) for agent, score in route.scores.items()}
 
 
 # --- Again --------------------------------------------------------------------------------------------------------

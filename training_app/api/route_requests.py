@@ -8,8 +8,9 @@ from django.conf import settings
 from routerweb import hooks
 from routerweb.observing import tracing
 from routerweb.serving import disconnect
-from training_app.answering import answer, decisions, explanations, throttle
-from training_app.answering.answer import Answer, Unroutable
+from training_app.answering import answer, decisions, explanations, routable, throttle
+from training_app.answering.answer import Answer
+from training_app.answering.answered import answer_as_json, keep
 from training_app.answering.loaded import LoadedPool
 from training_app.api.bodies import kind
 from training_app.api.errors import Refused, unknown_field
@@ -105,7 +106,7 @@ def answer_one(call: RouteCall, access: Access) -> dict[str, Any]:
         options=call.options,
     )
     shown, stored_extra = _shown(answered, call)
-    answer.keep(answered, access.caller.pk, stored_extra)
+    keep(answered, access.caller.pk, stored_extra)
     tracing.routed(call.pool.slug, answered.model.name, call.texts, shown, answered.microseconds)
     if call.warnings:
         shown["warnings"] = list(call.warnings)
@@ -122,7 +123,7 @@ def answer_many(call: RouteCall, access: Access) -> dict[str, Any]:
     warnings = {"warnings": list(call.warnings)} if call.warnings else {}
     results = [_shown(each, call) for each in disconnect.checked(answered)]
     for each, (_result, stored_extra) in zip(answered, results, strict=True):
-        answer.keep(each, access.caller.pk, stored_extra)
+        keep(each, access.caller.pk, stored_extra)
     return warnings | {
         "model": model.name,
         "results": [result for result, _kept in results],
@@ -133,7 +134,7 @@ def answer_many(call: RouteCall, access: Access) -> dict[str, Any]:
 def _shown(answered: Answer, call: RouteCall) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer as JSON, with what packages add to it; and what they add to the decision that is kept of it."""
     extras = hooks.answer_made(answered.pool.pk, answered.text, answered.route.agents, call.values)
-    shown = answer.as_json(answered)
+    shown = answer_as_json(answered)
     stored_extra: dict[str, Any] = {}
     for extra in extras:
         if extra is not None:
@@ -164,7 +165,7 @@ def query_of(body: Mapping[str, Any], access: Access | None = None) -> str:
         words = "Send either query, a text, or messages, whose last turn is routed."
         raise Refused(400, "invalid", words, field="messages")
     try:
-        return answer.conversation(body["messages"], named=_by_name(body, access))
+        return routable.conversation(body["messages"], named=_by_name(body, access))
     except BadConversation as bad:
         raise Refused(400, bad.code, f"{bad}.", field=bad.path) from None
 
@@ -178,7 +179,7 @@ def query_in(value: Any, index: int, body: Mapping[str, Any] | None = None, acce
         if name != "messages":
             raise unknown_field(name, ("messages",), f"queries[{index}].")
     try:
-        return answer.conversation(value.get("messages"), path, _by_name(body or {}, access))
+        return routable.conversation(value.get("messages"), path, _by_name(body or {}, access))
     except BadConversation as bad:
         raise Refused(400, bad.code, f"{bad}.", field=bad.path, index=index) from None
 
@@ -187,8 +188,8 @@ def check_text(value: Any, field: str, index: int | None = None) -> str:
     """A query's text as it was sent; `index` is its place in a batch, from 0. Raises Refused for what cannot be routed."""
     if isinstance(value, str):
         try:
-            answer.check_text(value)
-        except Unroutable as problem:
+            routable.check_text(value)
+        except routable.Unroutable as problem:
             code, wrong = problem.code, str(problem)
         else:
             return value

@@ -11,6 +11,7 @@ from agents_app import pools
 from tests.clients import signed_in
 from tests.training_app.answering.test_finishing import ASKS_LEGAL, LEGAL
 from training_app.answering import answer, decisions, serving, shadowing
+from training_app.answering.answered import answer_as_json
 from training_app.rollout import trials
 
 pytestmark = pytest.mark.django_db
@@ -72,5 +73,5 @@ def test_many_are_answered_as_each_alone(app, model, live, canary) -> None:
     live(cold=True)
     canary(0.5)
     pool = serving.current("support")
-    alone = [answer.as_json(answer.answer(pool, text), kept=False) for text in TEXTS]
-    assert [answer.as_json(one, kept=False) for one in answer.answers(pool, TEXTS)] == alone
+    alone = [answer_as_json(answer.answer(pool, text), kept=False) for text in TEXTS]
+    assert [answer_as_json(one, kept=False) for one in answer.answers(pool, TEXTS)] == alone

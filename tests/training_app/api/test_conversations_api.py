@@ -10,7 +10,7 @@ from datasets_app.labels import snapshots
 from datasets_app.models import Query
 from datasets_app.queries import adding
 from tests.training_app.served import Application, ScriptedRouter
-from training_app.answering import answer, decisions, replays, serving
+from training_app.answering import answer, decisions, replays, routable, serving
 from training_app.engine.data.conversations import Message, Turn, before, transcript
 from training_app.engine.routing import router as engine
 from training_app.engine.routing.routes import Route
@@ -160,9 +160,9 @@ class TestStickiness:
         assert pool is not None
         live = pool.__class__(**{f: getattr(pool, f) for f in pool.__slots__ if f != "live"}, live=Noting())
         for messages in (TALK[:1], TALK, [*TALK, {"role": "assistant", "content": "done"}, TALK[2]]):
-            answer.answer(live, answer.conversation(messages))
-        answer.answers(live, [answer.conversation(TALK)])
-        answer.answer(live, answer.conversation(TALK), sticky="ana")
+            answer.answer(live, routable.conversation(messages))
+        answer.answers(live, [routable.conversation(TALK)])
+        answer.answer(live, routable.conversation(TALK), sticky="ana")
         assert asked == ["my billing is wrong"] * 4 + ["ana"]
 
 

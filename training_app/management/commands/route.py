@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents_app.models import Pool
-from training_app.answering import answer, explanations, serving
+from training_app.answering import answer, explanations, routable, serving
 from training_app.answering.answer import Answer
 from training_app.answering.explanations import Picture
 
@@ -28,9 +28,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         loaded = serving.load_one(_slug(options["pool"]))
         try:
-            answer.check_text(options["text"])
+            routable.check_text(options["text"])
             answered = answer.answer(loaded, options["text"], sticky=options["sticky_key"], explain=True, explore=False)
-        except answer.Unroutable as problem:
+        except routable.Unroutable as problem:
             raise CommandError(f"the text {problem}.") from None
         except answer.NoModel as problem:
             raise CommandError(str(problem)) from None

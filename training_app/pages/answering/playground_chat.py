@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from datasets_app.pages import chat
-from training_app.answering import answer
+from training_app.answering import answer, routable
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.data.conversations import USER, BadConversation, Message, before, text_of
 from training_app.engine.routing.routes import Route
@@ -24,12 +24,12 @@ def so_far(params: Any) -> Messages:
 def query_in(messages: Messages, query: str) -> str:
     """The query behind what was said so far. Raises Unroutable."""
     if not messages:
-        answer.check_text(query)
+        routable.check_text(query)
         return query
     try:
-        return answer.conversation([*messages, {"role": USER, "content": query}])
+        return routable.conversation([*messages, {"role": USER, "content": query}])
     except BadConversation as bad:
-        raise answer.Unroutable(bad.code, bad.reason) from None
+        raise routable.Unroutable(bad.code, bad.reason) from None
 
 
 def gone_on(messages: Messages, query: str, route: Route, reply: str) -> Messages:
@@ -44,7 +44,7 @@ def drawn(pool: LoadedPool, messages: Messages) -> list[chat.ChatMessage]:
     """The chat so far, each user turn with the agents of its route. Raises BadConversation, NoModel."""
     if not messages:
         return []
-    earlier = before(answer.conversation([*messages, {"role": USER, "content": "?"}]))
+    earlier = before(routable.conversation([*messages, {"role": USER, "content": "?"}]))
     places = [place for place, message in enumerate(earlier) if message.role == USER]
     turns = [text_of(earlier[place].content, earlier[:place]) for place in places]
     by_id = {agent.id: agent for agent in pool.roster}

@@ -27,7 +27,8 @@ from routerweb.database.trigrams import are_indexed
 from routerweb.http import page
 from routerweb.pages import paging, parameters
 from routerweb.pages.downloads import download
-from training_app.answering import answer, described, explanations, marks, nearest, replays, serving
+from training_app.answering import answer, described, explanations, marks, nearest, replays, routable, serving
+from training_app.answering.answered import answer_as_json
 from training_app.decision_archive import reading
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError, Router
@@ -107,7 +108,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
                 messages = playground_chat.gone_on(messages, query, answered.route, params.get("reply", "").strip())
                 context["query"] = ""
             context |= {"chat": playground_chat.drawn(loaded, messages), "said_before": json.dumps(messages)}
-        except (answer.Unroutable, BadConversation) as problem:
+        except (routable.Unroutable, BadConversation) as problem:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:
             if "go_on" not in params:
@@ -142,7 +143,7 @@ def _answered(answered: answer.Answer) -> dict[str, Any]:
         "not_covered": [by_number[number] for number in answered.pool.not_covered if number not in cold],
         "cold": [(by_number[number], score, number in answered.cold_taken) for number, score in cold.items()],
         "cold_taken": [by_number[number] for number in answered.cold_taken],
-        "answer": json.dumps(answer.as_json(answered, kept=False), ensure_ascii=False, indent=2),
+        "answer": json.dumps(answer_as_json(answered, kept=False), ensure_ascii=False, indent=2),
     }
 
 
