@@ -8,6 +8,7 @@ from datasets_app.models import Assignment, Label
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_labeling import LABEL, current_labels, make_pool, press, text_of, wait_saved
+from tests.waiting import until
 
 TEXTS = [
     "my card was charged twice for order 71",
@@ -26,6 +27,8 @@ def page(sign_in, person) -> Page:
     opened.set_default_timeout(60_000)
     opened.goto(LABEL)
     expect(opened.locator(".lb-similar-link")).to_contain_text("2 similar queries")
+    # What the page keeps for later is given out in the queue's order, unless a person opens similar queries before it has come.
+    until(lambda: Assignment.objects.filter(state=queue.HELD).count() == len(TEXTS), "all queries are held by the page")
     return opened
 
 
