@@ -25,7 +25,7 @@ from agents_app.files.limited import Position
 from datasets_app.files import tables
 from datasets_app.files.annotators import Annotators
 from datasets_app.files.tables import FileRow
-from datasets_app.labels import disagreement, labels
+from datasets_app.labels import disagreement, labels, sending
 from datasets_app.models import (
     Import,
     ImportProblem,
@@ -243,7 +243,9 @@ class Reader:
         at_once = {label.query_id for label in first}
         later = [statement for statement in statements if statement.query_id not in at_once]
         labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in queries})
-        labels.record_many(later)
+        recorded = labels.record_many(later)
+        # Whoever brings the answer spares labelers the question, as with queries that come with their gold.
+        sending.close_by([label for label in recorded if label.source != Label.Source.LLM], untaken=True)
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
         disagreement.measure(list(dict.fromkeys(label.query_id for label in later)))
         llm_said = sum(statement.source == Label.Source.LLM for statement in statements)

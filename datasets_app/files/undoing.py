@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels
+from datasets_app.labels import disagreement, gold, labels, sending
 from datasets_app.models import Import, Label, LabelValue, Query, QueueSettings, Snapshot, SplitGroup
 
 BATCH = 500
@@ -45,25 +45,27 @@ def undo(upload: Import, actor: Who) -> Undone:
         brought = Query.objects.filter(dataset__pool=pool, origin=f"import {upload.pk}")
         imported = set(brought.values_list("pk", flat=True))
         groups = set(brought.values_list("group_id", flat=True))
-        changed, count = _take_labels_out(upload, pool)
+        labels_made = _take_labels_out(upload, pool)
         gone = imported - _touched(imported)
         for keys in _batches(sorted(gone)):
             Query.objects.filter(pk__in=keys).delete()
+        changed = {label.query_id for label in labels_made}
         remaining = sorted((changed | imported) - gone)
         gold.recompose(remaining)
+        for closers in _batches(labels_made):
+            sending.reopen(pool, closers)
         disagreement.measure(remaining)
         _take_back(upload, pool, groups)
-        undone = Undone(len(gone), count, len(imported) - len(gone))
+        undone = Undone(len(gone), len(labels_made), len(imported) - len(gone))
         detail = {"import": upload.pk, "queries": undone.queries, "labels": undone.labels, "kept": undone.kept}
         audit.record("import.undone", actor=actor, target=upload.file_name, pool=pool, detail=detail)
         _forget(upload)
     return undone
 
 
-def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
-    """Delete the import's labels; what they superseded is current again. Returns the queries they spoke of, and how many they were."""
+def _take_labels_out(upload: Import, pool: Pool) -> list[Label]:
+    """Delete the import's labels, and return them; what they superseded is current again."""
     labels_made = list(Label.objects.filter(query__dataset__pool=pool, provenance__import=upload.pk).order_by("-pk"))
-    queries = {label.query_id for label in labels_made}
     remaining = labels_made
     while remaining:
         # Of one slot the latest first: it hands on what it superseded.
@@ -79,7 +81,7 @@ def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
             labels.withdraw_many(fresh, None)
             Label.objects.filter(pk__in=[label.pk for label in batch]).delete()
         remaining = later
-    return queries, len(labels_made)
+    return labels_made
 
 
 def _touched(keys: set[int]) -> set[int]:

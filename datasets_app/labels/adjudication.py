@@ -206,14 +206,6 @@ def take_back(label: Label, actor: User) -> None:
         if query.erased_at is not None:
             raise DecisionError(_("This query's text was erased. Its gold label stays."))
         label.refresh_from_db(fields=("provenance",))  # an earlier decision may have been taken back since it was read
-        later = Label.objects.filter(query=query, pk__gt=label.pk, **sending.REVIEWED)
-        later = later.exclude(pk__in=later.withdrawn().values("pk")).order_by("pk")
-        before = bool(label.provenance.get("closed_before"))
         labels.withdraw(label, actor)
-        following = later.first()
-        if following is not None:  # the query stays decided; when that is taken back, it is as before this one
-            following.provenance = {**following.provenance, "closed_before": before}
-            following.save(update_fields=("provenance",))
-        elif not before:
-            sending.undecide(query, query.dataset.pool)
+        sending.reopen(query.dataset.pool, [label])
         disagreement.measure([label.query_id])

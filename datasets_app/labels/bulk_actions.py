@@ -124,7 +124,9 @@ def _one_agent(change: BulkChange, keys: Sequence[int], *, required: bool) -> di
 
 
 def _accept(change: BulkChange, keys: Sequence[int]) -> dict[int, Before]:
-    label_by_query = {label.query_id: label.pk for label in labels.record_many(list(_accepted(change, keys)))}
+    accepted = labels.record_many(list(_accepted(change, keys)))
+    sending.close_by(accepted)
+    label_by_query = {label.query_id: label.pk for label in accepted}
     reask.ask_about_the_rest(change.pool, list(label_by_query))
     disagreement.measure(keys)
     return label_by_query
@@ -153,7 +155,7 @@ def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLab
         )
 
 
-def _withdraw(_change: BulkChange, before: Mapping[int, Before], actor: User) -> int:
+def _withdraw(change: BulkChange, before: Mapping[int, Before], actor: User) -> int:
     """What the change's labels said counts no more; whatever was said since stays."""
     queries = list(before)
     erased = [query.pk for query in gold.lock(queries) if query.erased_at is not None]  # their gold counts as it is
@@ -162,6 +164,7 @@ def _withdraw(_change: BulkChange, before: Mapping[int, Before], actor: User) ->
     counted = sum(label.superseded_at is None for label in standing)
     labels.withdraw_many(standing, actor)
     gold.recompose(queries)
+    sending.reopen(change.pool, list(withdrawn))
     disagreement.measure(queries)
     return counted
 
@@ -268,7 +271,8 @@ _TABLE = (
         apply=_accept,
         undo=_withdraw,
         consequence=_(
-            "For queries without gold, the suggestions become your decision, unread. You can undo this in one step."
+            "For queries without gold, the suggestions become your decision, unread, and labelers are not asked about them. "
+            "You can undo this in one step."
         ),
         audited="accept",
     ),

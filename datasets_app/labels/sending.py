@@ -1,4 +1,7 @@
-"""Whether a query is asked about at all: sent to the queue, closed by a decision, and both taken back in any order."""
+"""Whether a query is asked about at all: sent to the queue, closed by labels that decide it, and both taken back in any order.
+
+A label that closes its query's item has `closed_before` in its provenance: whether the item was closed already.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +18,8 @@ from datasets_app.models import Label, Query, QueueItem
 
 #: What tells a reviewer's decision of one query from what was adjudicated in bulk.
 REVIEWED = {"source": Label.Source.ADJUDICATION, "provenance__via": "review"}
+#: What tells a label that has closed its query's item.
+CLOSES = {"provenance__has_key": "closed_before"}
 
 
 def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
@@ -86,8 +91,8 @@ def take_back(pool: Pool, sent: Mapping[int, Sent]) -> int:
     with transaction.atomic():
         for (before, extra), queries in alike.items():
             items = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries, wanted=True, extra=extra)
-            if before.decided:  # closed again only if the decision that had closed it still stands
-                standing = Label.objects.current().filter(query=OuterRef("query"), **REVIEWED)
+            if before.decided:  # closed again only if a label that had closed it still stands
+                standing = Label.objects.not_withdrawn().filter(query=OuterRef("query"), **CLOSES)
                 items.filter(Exists(standing)).update(decided=True)
             count += items.update(wanted=before.wanted, extra=before.extra)
         resize(stored_settings(pool), list(sent))
@@ -102,10 +107,35 @@ def decide(query: Query) -> bool:
     return before
 
 
-def undecide(query: Query, pool: Pool) -> None:
-    """Ask about a query again as before a decision closed it."""
-    if QueueItem.objects.filter(query=query, agent__isnull=True, decided=True).update(decided=False):
-        resize(stored_settings(pool), [query.pk])
+def close_by(closers: Sequence[Label], *, untaken: bool = False) -> None:
+    """Close the items of those queries that these labels have given gold, and note it in the labels, for `reopen`. `untaken`: only
+    items that nobody holds or has answered."""
+    items = QueueItem.objects.filter(agent__isnull=True, wanted=True, decided=False, query__state=Query.State.GOLD)
+    items = items.filter(query__in=[label.query_id for label in closers])
+    closed = set((items.filter(taken=0) if untaken else items).values_list("query_id", flat=True))
+    QueueItem.objects.filter(agent__isnull=True, query__in=closed).update(decided=True, needed=0)
+    noted = [label for label in closers if label.query_id in closed]
+    for label in noted:
+        label.provenance = {**label.provenance, "closed_before": False}
+    Label.objects.bulk_update(noted, ["provenance"])
+
+
+def reopen(pool: Pool, withdrawn: Collection[Label]) -> None:
+    """Ask about queries again as before these labels, which count no more, closed them. A query stays closed where a label that came
+    later keeps it so; when that is taken back, it is as before both."""
+    closers = {label.query_id: label for label in withdrawn if "closed_before" in label.provenance}
+    standing = Label.objects.not_withdrawn().filter(query__in=closers, **CLOSES)
+    standing = standing.exclude(pk__in=[label.pk for label in withdrawn])
+    following: dict[int, Label] = {}
+    for later in standing.order_by("-pk"):
+        if later.pk > closers[later.query_id].pk:
+            following[later.query_id] = later
+    for query, later in following.items():
+        later.provenance = {**later.provenance, "closed_before": closers[query].provenance["closed_before"]}
+    Label.objects.bulk_update(following.values(), ["provenance"])
+    again = [query for query in closers.keys() - following.keys() if not closers[query].provenance["closed_before"]]
+    if QueueItem.objects.filter(query__in=again, agent__isnull=True, decided=True).update(decided=False):
+        resize(stored_settings(pool), again)
 
 
 def drop(queries: "QuerySet[Query]", pool: Pool) -> int:

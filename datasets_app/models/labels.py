@@ -21,6 +21,10 @@ class LabelQuerySet(models.QuerySet["Label"]):
         """Labels that were taken back: superseded by nothing, yet not current."""
         return self.filter(superseded_at__isnull=False, superseded_by__isnull=True)
 
+    def not_withdrawn(self) -> "LabelQuerySet":
+        """Labels that nobody took back, current or superseded."""
+        return self.filter(models.Q(superseded_at__isnull=True) | models.Q(superseded_by__isnull=False))
+
 
 class Label(models.Model):
     """One statement of a query's required set by one source. Kept for ever: a later one supersedes it, nothing overwrites it.

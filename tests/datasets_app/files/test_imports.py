@@ -10,8 +10,8 @@ from django.db import connection
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.files import imports, storing
-from datasets_app.labels import labels, queue, sending, snapshots
+from datasets_app.files import imports, storing, undoing
+from datasets_app.labels import adjudication, labels, queue, sending, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from datasets_app.queries import adding
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read
@@ -316,3 +316,43 @@ def test_the_first_split_that_a_file_names_for_a_group_is_taken(dataset: Dataset
     upload = read(dataset, jsonl({"text": "Hello"}, {"text": "hello!", "split": "val"}, {"text": "hello?"}))
     assert SplitGroup.objects.get().split == "val"
     assert upload.problems.count() == 0
+
+
+def in_the_queue() -> list[Any]:
+    """How every query stands, and whether people are asked about it."""
+    columns = ("query__text", "query__state", "wanted", "decided", "needed", "extra", "taken")
+    return list(QueueItem.objects.order_by("query").values_list(*columns))
+
+
+def test_labels_for_queries_that_wait_spare_labelers_the_question(dataset: Dataset, pool: Pool, ana: User) -> None:
+    waiting = read(dataset, jsonl({"text": "one"}, {"text": "two"}, {"text": "three"}, {"text": "four"}))
+    queue.fill(pool)
+    held = queue.take(pool, ana)[0].item.query.text
+    before = in_the_queue()
+    brought = [{"text": text, "required_agents": [0]} for text in ("one", "two", "three")]
+    upload = read(dataset, jsonl(*brought, {"text": "four", "suggested_agents": [1]}))
+    assert (waiting.queries_added, upload.labels_added) == (4, 3)
+    spared = {"one", "two", "three"} - {held}
+    assert queue.still_open(pool) == len({"one", "two", "three", "four"} - spared - {held}), (
+        "suggestions decide nothing"
+    )
+    assert {item.query.text for item in QueueItem.objects.filter(decided=True)} == spared
+    queue.fill(pool, everything=True)
+    assert QueueItem.objects.filter(decided=True).count() == len(spared)
+    undoing.undo(upload, None)
+    assert in_the_queue() == before
+
+
+def test_an_import_taken_back_leaves_closed_what_a_reviewer_decided_since(
+    dataset: Dataset, pool: Pool, rita: User
+) -> None:
+    read(dataset, jsonl({"text": "one"}))
+    queue.fill(pool)
+    before = in_the_queue()
+    upload = read(dataset, jsonl({"text": "one", "required_agents": [0]}))
+    ruling = adjudication.Ruling(required=frozenset({1}), took="edit", reason="mistake")
+    decision = adjudication.decide(pool, Query.objects.get(), ruling, author=rita)
+    undoing.undo(upload, None)
+    assert queue.still_open(pool) == 0
+    adjudication.take_back(decision, rita)
+    assert in_the_queue() == before

@@ -47,7 +47,7 @@ class Incoming(Steps):
         for group, splits in wanted.items():
             self.ref.splits[group] = self.ref.splits.get(group) or next(filter(None, splits), "")
         stored = {(one.dataset_id, one.text): one for one in Query.objects.filter(erased_at__isnull=True)}
-        created = []
+        created, labeled = [], []
         for _line, (text, group), required, asked, _split in lines:
             query = next(
                 (one for one in self.ref.queries.values() if one.dataset == dataset and one.text == text), None
@@ -61,7 +61,10 @@ class Incoming(Steps):
             label = Label.objects.current().get(query=query.key, source="import")
             assert frozenset(label.required) == required
             assert frozenset(label.asked) == (asked or frozenset(self.ref.active) | required)
-            self.add(query, label, ("import", ""), time)
+            said = self.add(query, label, ("import", ""), time)
+            labeled.append((query, said))
+        for query, said in labeled:
+            self.ref.close_by(query, said, untaken=True)
         for query in created:
             query.items[None] = ref.Item(wanted=self.ref.state(query) != "gold")
 

@@ -27,7 +27,11 @@ class Statement:
     independent: bool = True
     review: bool = False
     withdrawn: bool = False
-    closed_before: bool = False
+    closed_before: bool | None = None  # None: it did not close the query's item
+
+    @property
+    def closes(self) -> bool:
+        return self.closed_before is not None and not self.withdrawn
 
 
 @dataclass(eq=False)
@@ -238,6 +242,23 @@ class Reference:
 
     def ask_about(self, query: Query, agent: int) -> None:
         query.items.setdefault(agent, Item())
+
+    def close_by(self, query: Query, said: Statement, *, untaken: bool = False) -> None:
+        """A label that decides a query closes its item."""
+        item = query.items.get(None)
+        if item is None or not item.wanted or item.decided or self.state(query) != "gold" or (untaken and item.taken):
+            return
+        said.closed_before, item.decided = False, True
+
+    def reopen(self, query: Query, said: Statement) -> None:
+        """A label that had closed a query's item counts no more: what closed it later inherits how it was before."""
+        if said.closed_before is None:
+            return
+        later = [one for one in query.said if one.closes and one.key > said.key]
+        if later:
+            later[0].closed_before = said.closed_before
+        elif not said.closed_before:
+            query.items[None].decided = False
 
     def free(self, query: Query) -> None:
         """Nobody holds a query that is gone."""

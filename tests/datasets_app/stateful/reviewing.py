@@ -91,11 +91,11 @@ class Reviewing(Steps):
 
     def adjudicate(self, change: ref.Change, query: ref.Query, label: Label | None, time: int) -> None:
         if change.action == "accept":
-            said = self.ref.standing(query, ("llm", ""))[-1]
-            wanted = {self.ref.ends(agent) for agent in said.required}
-            asked = wanted | {agent for agent in said.asked if agent not in self.ref.merged}
+            machine = self.ref.standing(query, ("llm", ""))[-1]
+            wanted = {self.ref.ends(agent) for agent in machine.required}
+            asked = wanted | {agent for agent in machine.asked if agent not in self.ref.merged}
             asked = (asked & self.ref.active) - self.ref.gold(query).asked
-            if said.fallback or not asked:
+            if machine.fallback or not asked:
                 assert label is None
                 return
             required = wanted & asked
@@ -103,8 +103,10 @@ class Reviewing(Steps):
             asked = {change.agent}
             required = asked if change.action == "add" else set()
         assert (set(label.required), set(label.asked), label.partial) == (required, asked, True)
-        change.made[query.key] = self.add(query, label, ("adjudication", ""), time)
+        said = change.made[query.key] = self.add(query, label, ("adjudication", ""), time)
         gold = self.ref.gold(query)
+        if change.action == "accept":
+            self.ref.close_by(query, said)
         if change.action == "accept" and not gold.disputed:
             for agent in self.ref.active - gold.asked:
                 self.ref.ask_about(query, agent)
@@ -125,6 +127,7 @@ class Reviewing(Steps):
             made = change.made.get(query.key)
             if made and not query.erased:
                 made.withdrawn = True
+                self.ref.reopen(query, made)
             if query.key in change.was_deleted:
                 self.undelete(change, query)
             if query.key in change.before:
@@ -155,7 +158,7 @@ class Reviewing(Steps):
             return
         wanted, extra, decided = change.before[query.key]
         item.wanted, item.extra = wanted, extra
-        if decided and any(one.review and not one.withdrawn for one in query.said):
+        if decided and any(one.closes for one in query.said):
             item.decided = True
 
     def restore_query(self, place: int) -> None:
@@ -219,11 +222,7 @@ class Reviewing(Steps):
         assert not said.withdrawn
         assert not query.erased
         said.withdrawn = True
-        after = [one for one in query.said if one.review and not one.withdrawn and one.key > said.key]
-        if after:
-            after[0].closed_before = said.closed_before
-        elif not said.closed_before:
-            query.items[None].decided = False
+        self.ref.reopen(query, said)
 
     def erase(self, place: int) -> None:
         picked = self.pick(place, alive=False)
