@@ -129,7 +129,9 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
     scorecard = dict(result.scorecard)
     if kinds.of(run.kind).answers:
         scorecard["fair_sample"] = _patiently(lambda: fair_sample.measure(artifact, run.snapshot))
-        scorecard["handoffs"] = _patiently(lambda: handoffs.measure(artifact, run.snapshot))
+        scorecard["handoffs"] = _patiently(
+            lambda: handoffs.measure(artifact, run.snapshot, scorecard.get("cross_validated"))
+        )
     if run.snapshot.judges:
         scorecard["judges"] = run.snapshot.judges
     compared = _compared(run, artifact)

@@ -1,5 +1,6 @@
-"""Who answered until now, as traces say, beside a model on the same test queries: what a team compares its first router with."""
+"""Who answered until now, as traces say, beside a model on the same queries: what a team compares its first router with."""
 
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -7,40 +8,67 @@ import numpy as np
 from datasets_app.labels import snapshots, suggestions
 from datasets_app.models import Query, Snapshot, TracedTurn, text_hash
 from training_app.engine.data import metrics
+from training_app.engine.data.examples import Example
+from training_app.engine.judging import folds
 from training_app.engine.measures import COMPARED_SHARES
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import registry
+from training_app.versions.scorecards import LEAST_CHECKED
 
 BATCH = 1_000
 
 
-def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
-    """The row of a scorecard: on the test queries that traces have with agents of the pool, how today's handoffs do and how far the
-    model is ahead; None without any. Queries of which some agent was not asked are left out."""
+def measure(
+    artifact: bytes, snapshot: Snapshot, cross_validated: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """The row of a scorecard: on the queries that traces have with agents of the pool, how today's handoffs do and how far the model
+    is ahead; None without any. Queries of which some agent was not asked are left out.
+
+    They are test queries or, where these are fewer than LEAST_CHECKED, all that were `cross_validated` (`folds`), each answered by a
+    router that was not trained on it; the intervals are then as wide as those of the folds.
+    """
     if not TracedTurn.objects.filter(pool=snapshot.pool).exists():
         return None
     router = registry.load(artifact, SET_ROUTER)
     own_agents = frozenset(agent.id for agent in router.agents)
-    measured = [example for example in snapshots.examples(snapshot) if example.split == "test"]
-    test = [example for example in measured if example.asked is None or own_agents <= example.asked]
-    answered = _answered(snapshot, [text_hash(example.text) for example in test])
-    test = [example for example in test if text_hash(example.text) in answered]
-    if not test:
+    examples = list(snapshots.examples(snapshot))
+    asked = [e for e in examples if e.split == "test" and (e.asked is None or own_agents <= e.asked)]
+    test = _traced(snapshot, asked)
+    if len(test) >= LEAST_CHECKED or not cross_validated:
+        routes = [
+            set(route.agents)
+            for at in range(0, len(test), BATCH)
+            for route in router.route_batch([example.text for example, _agents in test[at : at + BATCH]], own_agents)
+        ]
+        return _beside([(e.required, today, ours) for (e, today), ours in zip(test, routes, strict=True)], folded=False)
+    answers = cross_validated["answers"]
+    traced = _traced(snapshot, [example for example in examples if folds.key_of(example) in answers])
+    sets = [(answers[folds.key_of(example)], today) for example, today in traced]
+    return _beside([(set(required), today, set(ours)) for (required, ours), today in sets], folded=True)
+
+
+def _beside(rows: Sequence[tuple[Set[int], Set[int], Set[int]]], *, folded: bool) -> dict[str, Any] | None:
+    """The row of a scorecard from each query's agents that it needs, that answered, and that the router chose."""
+    if not rows:
         return None
-    ids = sorted(own_agents.union(*(example.required for example in test), *answered.values()))
-    routed: list[set[int]] = []
-    for at in range(0, len(test), BATCH):
-        routes = router.route_batch([example.text for example in test[at : at + BATCH]], own_agents)
-        routed += [set(route.agents) for route in routes]
-    required = _matrix([example.required for example in test], ids)
-    theirs = metrics.per_query(_matrix([answered[text_hash(example.text)] for example in test], ids), required)
-    ours = metrics.per_query(_matrix(routed, ids), required)
-    return {
-        "queries": len(test),
-        "metrics": {name: metrics.interval(theirs[name], name) for name in COMPARED_SHARES},
-        "ours": {name: metrics.interval(ours[name], name) for name in COMPARED_SHARES},
-        "difference": {name: metrics.paired(ours[name], theirs[name], name) for name in COMPARED_SHARES},
-    }
+    ids = sorted(frozenset().union(*(agents for row in rows for agents in row)))
+    required, today, chosen = (_matrix([row[place] for row in rows], ids) for place in range(3))
+    theirs, ours = metrics.per_query(today, required), metrics.per_query(chosen, required)
+    if folded:
+        difference = {name: folds.lead(ours[name], theirs[name]) for name in COMPARED_SHARES}
+        figures = [{name: folds.widened(values[name]) for name in COMPARED_SHARES} for values in (theirs, ours)]
+    else:
+        difference = {name: metrics.paired(ours[name], theirs[name], name) for name in COMPARED_SHARES}
+        figures = [
+            {name: metrics.interval(values[name], name) for name in COMPARED_SHARES} for values in (theirs, ours)
+        ]
+    return {"queries": len(rows), "metrics": figures[0], "ours": figures[1], "difference": difference}
+
+
+def _traced(snapshot: Snapshot, examples: Sequence[Example]) -> list[tuple[Example, set[int]]]:
+    """Those of the examples that traces have, with the agents that answered them."""
+    answered = _answered(snapshot, [text_hash(example.text) for example in examples])
+    return [(e, answered[key]) for e in examples if (key := text_hash(e.text)) in answered]
 
 
 def _answered(snapshot: Snapshot, hashes: list[str]) -> dict[str, set[int]]:
@@ -54,5 +82,5 @@ def _answered(snapshot: Snapshot, hashes: list[str]) -> dict[str, set[int]]:
     return answered
 
 
-def _matrix(sets: list[Any], ids: list[int]) -> Any:
+def _matrix(sets: Sequence[Set[int]], ids: list[int]) -> Any:
     return np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))

@@ -1,10 +1,11 @@
-"""Who answered until now beside a model on the same test queries."""
+"""Who answered until now beside a model on the same queries."""
 
 import pytest
 
 from datasets_app.labels import snapshots
 from datasets_app.models import Query, TracedTurn
 from tests.training_app.served import artifact
+from training_app.engine.judging import folds
 from training_app.models.scorecards import Card
 from training_app.versions import handoffs, scorecards
 
@@ -29,6 +30,35 @@ def test_the_figures_are_those_of_the_test_queries_that_traces_have(labeled, fre
     assert figures["queries"] == len(answered) > 0
     exact = sum(one.required == frozenset(TracedTurn.objects.get(query__text=str(one.text)).agents) for one in answered)
     assert figures["metrics"]["exact"]["mean"] == pytest.approx(exact / len(answered))
+
+
+def test_few_test_queries_leave_it_to_all_that_were_cross_validated(labeled, fresh_process) -> None:
+    snapshot = snapshots.take(labeled)
+    examples = list(snapshots.examples(snapshot))
+    answers = {}
+    for place, example in enumerate(examples):
+        query = Query.objects.get(dataset__pool=labeled, text=str(example.text))
+        right, wrong = sorted(example.required), sorted({0, 1, 2} - example.required)
+        answers[folds.key_of(example)] = [right, wrong if place % 5 == 0 else right]
+        TracedTurn.objects.create(
+            pool=labeled,
+            query=query,
+            trace=str(place),
+            place="",
+            source="x",
+            agents=(wrong if place % 2 else right) or [2],
+            at=query.created_at,
+        )
+    content = artifact((0, "Billing"), (1, "Shipping"), (2, "Technical"))
+    figures = handoffs.measure(content, snapshot, {"answers": answers})
+    assert figures is not None
+    assert figures["queries"] == len(examples) > sum(one.split == "test" for one in examples)
+    today = [set(TracedTurn.objects.get(query__text=str(one.text)).agents) == one.required for one in examples]
+    assert figures["metrics"]["exact"]["mean"] == pytest.approx(sum(today) / len(today))
+    right_share = sum(needed == chosen for needed, chosen in answers.values()) / len(answers)
+    assert figures["ours"]["exact"]["mean"] == pytest.approx(right_share)
+    shown = figures["difference"]["exact"]
+    assert shown["low"] < right_share - sum(today) / len(today) < shown["high"]
 
 
 def test_it_is_said_from_fifty_queries_on() -> None:
