@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import privacy
 from agents_app.models import Pool
-from datasets_app.labels import adjudication, disagreement, labeling, labels
+from datasets_app.labels import adjudication, disagreement, labeling, labels, sending
 from datasets_app.models import Label, Query
 from datasets_app.queries import adding
 from training_app.engine.data.file_rows import BadRow, text_of
@@ -62,6 +62,8 @@ def correct(
                 provenance={"via": "correction", "seen_at": seen_at},
             )
         )
+        # Nobody is asked what somebody has just said of their own accord.
+        sending.close_by([label], untaken=True)
         disagreement.measure([query.pk])
     return label
 
@@ -78,7 +80,9 @@ def take_back(pool: Pool, key: int | None, person: User) -> None:
         if label.source == Label.Source.ADJUDICATION:
             adjudication.take_back(label, person)
         else:
-            labels.withdraw(label, person)
+            with transaction.atomic():
+                labels.withdraw(label, person)
+                sending.reopen(pool, [label])
             disagreement.measure([label.query_id])
     except (labels.LabelError, adjudication.DecisionError) as error:
         raise labeling.ChoiceError(str(error)) from None

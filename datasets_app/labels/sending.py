@@ -110,13 +110,13 @@ def decide(query: Query) -> bool:
 def close_by(closers: Sequence[Label], *, untaken: bool = False) -> None:
     """Close the items of those queries that these labels have given gold, and note it in the labels, for `reopen`. `untaken`: only
     items that nobody holds or has answered."""
-    items = QueueItem.objects.filter(agent__isnull=True, wanted=True, decided=False, query__state=Query.State.GOLD)
+    items = QueueItem.objects.filter(agent__isnull=True, wanted=True, query__state=Query.State.GOLD)
     items = items.filter(query__in=[label.query_id for label in closers])
-    closed = set((items.filter(taken=0) if untaken else items).values_list("query_id", flat=True))
-    QueueItem.objects.filter(agent__isnull=True, query__in=closed).update(decided=True, needed=0)
-    noted = [label for label in closers if label.query_id in closed]
+    before = dict((items.filter(taken=0) if untaken else items).values_list("query_id", "decided"))
+    QueueItem.objects.filter(agent__isnull=True, query__in=before, decided=False).update(decided=True, needed=0)
+    noted = [label for label in closers if label.query_id in before]
     for label in noted:
-        label.provenance = {**label.provenance, "closed_before": False}
+        label.provenance = {**label.provenance, "closed_before": before[label.query_id]}
     Label.objects.bulk_update(noted, ["provenance"])
 
 

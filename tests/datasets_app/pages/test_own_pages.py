@@ -95,6 +95,19 @@ def test_a_click_on_a_chip_is_a_label_of_who_clicks(client: Client, pool: Pool, 
     assert Label.objects.current().get(query=query).required == [0, 2]
 
 
+def test_who_has_corrected_a_query_is_not_asked_about_it(client: Client, pool: Pool, ana: User, query: Query) -> None:
+    queue.fill(pool)
+    assert queue.still_open(pool) == 1
+    clicked(client, query, set="2", toggle="0")
+    first = Label.objects.latest("pk")
+    clicked(client, query, set="0,2", toggle="2")
+    assert queue.still_open(pool) == 0
+    clicked(client, query, set="0", before="0,2", undo=first.pk)
+    assert queue.still_open(pool) == 0, "the second answer stands"
+    clicked(client, query, set="0", before="0,2", undo=Label.objects.latest("pk").pk)
+    assert queue.still_open(pool) == 1
+
+
 def test_a_reviewers_click_decides(client: Client, pool: Pool, ana: User, query: Query, person: Callable) -> None:
     say(query, person("ben"), [1])
     say(query, ana, [0])

@@ -246,9 +246,9 @@ class Reference:
     def close_by(self, query: Query, said: Statement, *, untaken: bool = False) -> None:
         """A label that decides a query closes its item."""
         item = query.items.get(None)
-        if item is None or not item.wanted or item.decided or self.state(query) != "gold" or (untaken and item.taken):
+        if item is None or not item.wanted or self.state(query) != "gold" or (untaken and item.taken):
             return
-        said.closed_before, item.decided = False, True
+        said.closed_before, item.decided = item.decided, True
 
     def reopen(self, query: Query, said: Statement) -> None:
         """A label that had closed a query's item counts no more: what closed it later inherits how it was before."""
