@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app import audit
 from agents_app.texts import columns
-from datasets_app.labels import queue, snapshots
+from datasets_app.labels import erased_queries, queue, snapshots
 from datasets_app.models import (
     Assignment,
     Draft,
@@ -73,7 +73,7 @@ def _link(query: Query) -> tuple[str, str]:
 
 
 def _erase_queries(keys: Sequence[Any], erasing: Erasing) -> None:
-    snapshots.erase_all(keys, audit.actor_of(erasing.actor).user, erasing.tick)
+    erased_queries.erase_all(keys, audit.actor_of(erasing.actor).user, erasing.tick)
     for some in columns.chunks(keys):
         done = Query.objects.filter(pk__in=some, erased_at__isnull=False)
         done.update(text="", extra={}, messages=None, **query_columns.erased())

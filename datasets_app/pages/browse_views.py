@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
-from datasets_app.labels import bulk, labeling, snapshots, suggestions
+from datasets_app.labels import bulk, erased_queries, labeling, suggestions
 from datasets_app.labels.bulk_actions import ACTIONS, BulkAction
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from datasets_app.pages import browse, chat
@@ -303,7 +303,7 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if query.erased_at is not None:
         return redirect("query", slug, query_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        copies = snapshots.erase(query, person(request))
+        copies = erased_queries.erase(query, person(request))
         messages.success(request, _("The text is erased everywhere. Its label still counts."))
         if copies:
             where = ", ".join(f"{trace.place} ({trace.count})" for trace in copies)
@@ -312,7 +312,9 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if request.method == "POST":
         messages.error(request, _("Tick the box to confirm. Erasing cannot be undone."))
     turns = (
-        Query.objects.filter(snapshots.of_the_same(query), erased_at=None).exclude(text_hash=query.text_hash).count()
+        Query.objects.filter(erased_queries.of_the_same(query), erased_at=None)
+        .exclude(text_hash=query.text_hash)
+        .count()
     )
     context = {"pool": pool, "query": query, "traces": traces.of(query.text), "turns": turns}
     crumbs = [(pool.name, reverse("home")), (_("Queries"), reverse("queries", args=[slug]))]

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import (
     Dataset,
     Gold,
@@ -208,7 +208,7 @@ def test_a_snapshot_links_to_its_rows(root: Client, query: Query, pool: Pool) ->
 
 
 def test_an_erased_query_says_so(root: Client, query: Query) -> None:
-    snapshots.erase(query)
+    erased_queries.erase(query)
     assert "(erased)" in root.get(address(Query), {"deleted": "yes"}).content.decode()
 
 

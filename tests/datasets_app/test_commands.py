@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels
 from datasets_app.models import Dataset, Import, Label, Query, QueueItem
 from training_app.engine.data.folders import read_folder
 
@@ -276,7 +276,7 @@ def test_ratios_that_are_none(pool: Pool, ratios: str) -> None:
 
 
 def test_a_deleted_query_is_in_no_figure(labeled: Query, tmp_path: Path) -> None:
-    snapshots.erase(labeled)
+    erased_queries.erase(labeled)
     out, _err = run("dataset_stats", pool="support")
     assert "0 queries, 0 with gold" in out
 

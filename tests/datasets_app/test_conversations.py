@@ -12,7 +12,7 @@ from django.test import Client
 
 from agents_app.models import Pool
 from datasets_app.files import exports, imports
-from datasets_app.labels import labeling, queue, snapshots
+from datasets_app.labels import erased_queries, labeling, queue, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Dataset, Import, Query, QueueItem, QueueSettings, SplitGroup
 from datasets_app.pages import labeling_page
@@ -122,7 +122,7 @@ class TestErasing:
         read(dataset, [row | {"required_agents": [1]} for row in talk("ana", identified=identified)])
         read(dataset, [row | {"required_agents": [1]} for row in talk("ben", identified=identified)])
         snapshot = snapshots.take(dataset.pool)
-        snapshots.erase(Query.objects.get(external_id="ana-1"))
+        erased_queries.erase(Query.objects.get(external_id="ana-1"))
         left = Query.objects.filter(erased_at=None)
         assert {one.external_id for one in left} == {"ben-0", "ben-1", "ben-2"}
         gone = Query.objects.exclude(erased_at=None)
@@ -136,7 +136,7 @@ class TestErasing:
         turn, other = Turn("call me", said), Turn("call me", [Message("user", "hello")])
         new = [adding.NewQuery(text) for text in (turn, other, "my number is 12345678")]
         adding.find_or_add(dataset, new, "test")
-        snapshots.erase(Query.objects.get(text="my number is 12345678"))
+        erased_queries.erase(Query.objects.get(text="my number is 12345678"))
         assert not any("12345678" in json.dumps(one.messages) for one in Query.objects.all())
         assert Query.objects.get(text="call me", text_hash=adding.hashes_of(other)[0]).routed_text == other
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from agents_app.accounts import personal
 from agents_app.texts import personal_data
 from agents_app.texts.matching import Terms
-from datasets_app.labels import snapshots
+from datasets_app.labels import erased_queries
 from datasets_app.models import Query, text_hash
 from routerweb.erasing import empty_log
 from tests.agents_app.texts.made_rows import row
@@ -45,7 +45,7 @@ def test_an_erased_customer_leaves_no_bytes() -> None:
 def test_an_erased_query_leaves_no_bytes() -> None:
     query = letters(1)[0]
     assert in_files(NAME)
-    snapshots.erase(query)
+    erased_queries.erase(query)
     assert in_files(NAME) == set()
 
 

@@ -23,7 +23,7 @@ from django_q.signing import SignedPackage
 from agents_app.accounts import personal
 from agents_app.texts import personal_data
 from agents_app.texts.matching import Terms
-from datasets_app.labels import snapshots
+from datasets_app.labels import erased_queries, snapshots
 from datasets_app.models import Import, ImportChunk, Query, Snapshot, SnapshotContent, text_hash
 from routerweb import holds
 from routerweb.erasing import Fate
@@ -166,7 +166,7 @@ def test_a_querys_text_in_every_column_and_form_is_erased_with_it() -> None:
         } <= hidden  # fmt: skip
     assert everything.places_of(TEXT) == hidden | {"datasets_app_query.text"}
 
-    assert snapshots.erase(query) == []
+    assert erased_queries.erase(query) == []
 
     assert everything.places_of(TEXT) == set()
 
@@ -175,7 +175,7 @@ def test_a_querys_text_in_what_staff_write_is_reported_and_left() -> None:
     """Whoever may erase a query may not always change what everybody reads."""
     query = row(Query, text=TEXT, text_hash=text_hash(TEXT))
     hidden = hide(Content.SHARED, name=TEXT)
-    left = snapshots.erase(query)
+    left = erased_queries.erase(query)
     assert {trace.stays for trace in left} == {True}
     assert everything.places_of(TEXT) == hidden
 
@@ -261,7 +261,7 @@ def test_an_erased_query_takes_the_checkpoints_of_its_pool_with_it() -> None:
     query = row(Query, text=TEXT, text_hash=text_hash(TEXT))
     other = row(Checkpoint, content=a_checkpoint("somebody"))
     row(Checkpoint, run=row(Run, pool=query.dataset.pool), content=a_checkpoint("charged"))
-    snapshots.erase(query)
+    erased_queries.erase(query)
     assert list(Checkpoint.objects.all()) == [other]
 
 

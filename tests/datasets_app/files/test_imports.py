@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import imports, storing, undoing
-from datasets_app.labels import adjudication, labels, queue, sending, snapshots
+from datasets_app.labels import adjudication, erased_queries, labels, queue, sending
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from datasets_app.queries import adding
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read
@@ -217,7 +217,7 @@ def test_a_row_names_its_split_before_the_file_does(dataset: Dataset) -> None:
 def test_deleted_and_erased_queries_do_not_come_back(dataset: Dataset, add_query: Callable[..., Query]) -> None:
     deleted, erased = add_query("delete me"), add_query("erase me")
     Query.objects.filter(pk=deleted.pk).update(deleted_at=timezone.now())
-    snapshots.erase(erased)
+    erased_queries.erase(erased)
     upload = read(dataset, jsonl({"text": "delete me", "required_agents": [0]}, {"text": "erase me"}))
     assert counts(upload) == (2, 0, 0, 0, 2)
     first, second = upload.problems.all()

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports, imports
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels
 from datasets_app.models import Dataset, Query
 from training_app.engine.data.folders import read_folder
 
@@ -152,7 +152,7 @@ def test_what_is_deleted_or_erased_stays_in(dataset: Dataset, add_query: Callabl
     kept, deleted, erased = add_query("kept"), add_query("deleted"), add_query("erased")
     labels.record_many([labels.NewLabel(q.pk, "import", [0], ALL) for q in (kept, deleted, erased)])
     Query.objects.filter(pk=deleted.pk).update(deleted_at=timezone.now())
-    snapshots.erase(erased)
+    erased_queries.erase(erased)
     assert content(exports.selected(dataset.pool, include_unlabeled=True), "txt") == b"kept\n"
 
 

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import ImportProblem, Label, Query, Snapshot, SnapshotContent
 from routerweb import hooks
 from routerweb.erasing import ErasedQuery
@@ -179,8 +179,8 @@ def test_erasing_takes_the_text_everywhere_and_leaves_counts_and_hashes(
     monkeypatch.setattr(hooks.query_erased, "_implementations", [])
     hooks.query_erased.register(told.append)
 
-    snapshots.erase(three[1])
-    snapshots.erase(three[1])
+    erased_queries.erase(three[1])
+    erased_queries.erase(three[1])
 
     assert told == [ErasedQuery(three[1].pk, pool.pk, "two")]
     row = three[1]

@@ -12,7 +12,17 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.figures import agreement, progress
 from datasets_app.files import imports
-from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, queue, sending, snapshots
+from datasets_app.labels import (
+    adjudication,
+    bulk,
+    disagreement,
+    erased_queries,
+    labeling,
+    labels,
+    queue,
+    sending,
+    snapshots,
+)
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings, group_hash
 from tests.clients import signed_in
@@ -156,7 +166,9 @@ def test_nobody_is_stuck_on_a_query_that_is_gone(
     client = signed_in(ana)
     lease = queue.take(pool, ana)[0]
     gone, next_one = lease.item.query, queries[1]
-    bulk.apply(pool, only(gone), bulk.DELETE, None, author=rita) if how == "deleted" else snapshots.erase(gone, rita)
+    bulk.apply(pool, only(gone), bulk.DELETE, None, author=rita) if how == "deleted" else erased_queries.erase(
+        gone, rita
+    )
     assert queue.heartbeat(pool, ana, [gone.pk]) == set()
     assert [one.item.query_id for one in queue.take(pool, ana)] == [next_one.pk]
     assert QueueItem.objects.get(query=gone).taken == 0
@@ -199,7 +211,7 @@ def test_what_an_erased_query_taught_stays(
     )
     before = [gold_of(query) for query in queries[:3]]
     for query in queries[:3]:
-        snapshots.erase(query, rita)
+        erased_queries.erase(query, rita)
     assert labeling.undo(pool, ana) is None
     assert bulk.undo(change, rita) == 0
     with pytest.raises(adjudication.DecisionError, match="erased"):
@@ -229,7 +241,7 @@ def test_an_old_snapshot_with_an_erased_row_does_not_come_back(
     first = add_query("where is my parcel", "train")
     labels.record(labels.NewLabel(first.pk, source="import", required=[0], asked=EVERY))
     old = snapshots.take(pool)
-    snapshots.erase(first, rita)
+    erased_queries.erase(first, rita)
     again = add_query("where is my parcel", "train", elsewhere)
     labels.record(labels.NewLabel(again.pk, source="import", required=[0], asked=EVERY))
     new = snapshots.take(pool)

@@ -15,7 +15,7 @@ from agents_app.models import AuditEntry, Pool
 from agents_app.texts import columns
 from agents_app.texts.matching import Phrase, Phrases, WholePhrase
 from datasets_app.files import imports
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import BulkChange, Dataset, Import, ImportChunk, Label, Query, QueueItem
 from datasets_app.queries import traces
 from routerweb import holds, hooks
@@ -92,7 +92,7 @@ def test_a_text_is_erased_from_every_copy_and_nothing_else_is(copies: Query, poo
     assert "jane" in everything()
     gold = Query.objects.filter(gold__isnull=False).count()
 
-    assert snapshots.erase(copies) == []
+    assert erased_queries.erase(copies) == []
 
     assert "jane" not in everything()
     assert "she was angry" not in everything()
@@ -109,7 +109,7 @@ def test_a_text_is_erased_from_every_copy_and_nothing_else_is(copies: Query, poo
 def test_a_file_that_is_read_again_brings_no_erased_text_back(pool: Pool, dataset: Dataset) -> None:
     line = json.dumps({"text": TEXT, "required_agents": [0]}).encode()
     imports.read_file(dataset, io.BytesIO(line), "jsonl")
-    snapshots.erase_all([Query.objects.get().pk], None)
+    erased_queries.erase_all([Query.objects.get().pk], None)
     again = imports.read_file(dataset, io.BytesIO(line), "jsonl")
     assert [problem.excerpt for problem in again.problems.all()] == [""]
     assert "jane" not in everything().lower()
@@ -117,7 +117,7 @@ def test_a_file_that_is_read_again_brings_no_erased_text_back(pool: Pool, datase
 
 def test_what_people_wrote_for_everybody_is_told_and_stays(copies: Query, pool: Pool) -> None:
     Pool.objects.filter(pk=pool.pk).update(guidelines=f"For example “{TEXT}” needs Billing.")
-    (left,) = snapshots.erase(copies)
+    (left,) = erased_queries.erase(copies)
     assert (left.stays, left.count) == (True, 1)
     assert TEXT in Pool.objects.get(pk=pool.pk).guidelines
 
@@ -160,7 +160,7 @@ def test_of_a_remark_that_ends_with_a_copy_cut_short_the_rest_stays() -> None:
 def test_a_short_text_does_not_empty_other_remarks(pool: Pool, dataset: Dataset) -> None:
     imports.read_file(dataset, io.BytesIO(b'{"text": "yes", "required_agents": []}\n'), "jsonl")
     audit.record("x.y", actor=None, target="yes, sure", detail={"a": "yes", "b": "yesterday"})
-    snapshots.erase(Query.objects.get())
+    erased_queries.erase(Query.objects.get())
     entry = AuditEntry.objects.get(action="x.y")
     assert (entry.target, entry.detail) == ("yes, sure", {"a": "", "b": "yesterday"})
 
@@ -205,10 +205,10 @@ def test_of_many_queries_everything_is_looked_through_as_often_as_of_one(
         return holding(model, words, lookup)
 
     monkeypatch.setattr(columns, "holding", noted)
-    snapshots.erase_all([several[-1].pk])
+    erased_queries.erase_all([several[-1].pk])
     once = read.copy()
     read.clear()
-    assert len(snapshots.erase_all([query.pk for query in several[:-1]])) == 5
+    assert len(erased_queries.erase_all([query.pk for query in several[:-1]])) == 5
     assert read == once
     assert "jane" not in everything()
 
@@ -226,7 +226,7 @@ def test_nothing_is_looked_for_while_a_transaction_writes(
 
     monkeypatch.setattr(Phrases, "found_in", noted)
     monkeypatch.setattr(columns, "take_out_of", lambda *_those_that_were_found: None)
-    snapshots.erase_all([query.pk for query in several])
+    erased_queries.erase_all([query.pk for query in several])
     assert within
     assert not any(within)
 
@@ -238,7 +238,7 @@ def test_a_copy_written_while_queries_are_erased_goes_too(
         audit.record("query.sent", actor=None, detail={"late": f"somebody wrote: {erased.text}"})
 
     monkeypatch.setattr(hooks.query_erased, "_implementations", [quote])
-    snapshots.erase_all([query.pk for query in several[2:4]])
+    erased_queries.erase_all([query.pk for query in several[2:4]])
     late = [entry.detail["late"] for entry in AuditEntry.objects.filter(detail__has_key="late")]
     assert late == ["somebody wrote: […]"] * 2
 
@@ -251,9 +251,9 @@ def test_who_breaks_it_off_can_run_it_again(several: list[Query], monkeypatch: p
     with monkeypatch.context() as dying:
         dying.setattr(hooks.query_erased, "_implementations", [killed])
         with pytest.raises(KeyboardInterrupt):
-            snapshots.erase_all(keys)
+            erased_queries.erase_all(keys)
     assert Query.objects.filter(text="").count() == 0
-    assert len(snapshots.erase_all(keys)) == len(several)
+    assert len(erased_queries.erase_all(keys)) == len(several)
     assert "jane" not in everything()
 
 

@@ -1,6 +1,6 @@
 """What reviewers do: bulk changes and their undoing, disagreements, decisions, erasing."""
 
-from datasets_app.labels import adjudication, bulk, labels, snapshots
+from datasets_app.labels import adjudication, bulk, erased_queries, labels
 from datasets_app.labels.bulk_actions import ACTIONS
 from datasets_app.models import (
     BulkChange,
@@ -229,7 +229,7 @@ class Reviewing(Steps):
         if picked is None:
             return
         self.step("erase")
-        snapshots.erase(self.row(picked), self.rita)
+        erased_queries.erase(self.row(picked), self.rita)
         if picked.erased:
             return
         for query in [one for one in self.ref.queries.values() if one.text == picked.text and not one.erased]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from datasets_app.labels import snapshots
+from datasets_app.labels import erased_queries
 from datasets_app.models import Query
 from datasets_app.queries import adding
 from tests.training_app.served import Application, ScriptedRouter
@@ -134,7 +134,7 @@ class TestDecisions:
         kept()
         dataset = adding.dataset_of(model.pool)
         key = adding.find_or_add(dataset, [adding.NewQuery(TURN)], "test")[0][0].pk
-        snapshots.erase(Query.objects.get(pk=key))
+        erased_queries.erase(Query.objects.get(pk=key))
         assert Decision.objects.filter(text="", messages__isnull=True).count() == 3
         assert sorted(Decision.objects.exclude(text="").values_list("text", flat=True)) == [
             "another thing altogether",

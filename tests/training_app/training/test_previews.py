@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.labels import labels, snapshots
+from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import Dataset, Gold, Query, Snapshot, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
 from tests.training_app.labeled import label
@@ -218,7 +218,7 @@ def test_an_erased_text_is_shown_no_longer(labeled: Pool, ops: User) -> None:
     held = add(labeled, "where is the parcel that I had sent to my aunt", [1], "test")
     snapshot = snapshots.take(labeled)
     assert near.across_splits(labeled, snapshot).count == 1
-    snapshots.erase(held, ops)
+    erased_queries.erase(held, ops)
     assert near.across_splits(labeled, snapshot).count == 0
 
 

@@ -23,7 +23,7 @@ from agents_app.accounts import personal
 from agents_app.models import AuditEntry, Pool
 from agents_app.texts import personal_data
 from agents_app.texts.matching import Terms
-from datasets_app.labels import snapshots
+from datasets_app.labels import erased_queries
 from datasets_app.models import Query
 from tests.training_app.served import Application, application
 from tests.training_app.words import PERFECT, WEAK, card
@@ -397,7 +397,7 @@ def test_a_case_goes_with_its_text(active: RouterModel, ops: User) -> None:
     assert query
     add(active.pool, query.text, [BILLING])
     add(active.pool, "good morning", [])
-    snapshots.erase(query, ops)
+    erased_queries.erase(query, ops)
     assert [case.text for case in MustPassCase.objects.all()] == ["good morning"]
     assert AuditEntry.objects.filter(action="case.erased").count() == 1
 

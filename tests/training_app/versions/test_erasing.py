@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app.labels import snapshots
+from datasets_app.labels import erased_queries
 from datasets_app.models import Query
 from training_app.engine.data import artifact
 from training_app.models import (
@@ -32,7 +32,7 @@ def test_the_text_leaves_scorecard_and_artifact(labeled: Pool, place: str) -> No
     Artifact.objects.create(model=model, content=content)
     Scorecard.of(model, card).save()
 
-    snapshots.erase(query)
+    erased_queries.erase(query)
 
     model.refresh_from_db()
     assert text not in str(model.card.content)
@@ -63,7 +63,7 @@ def test_the_text_leaves_decisions(erased: tuple[Query, RouterModel]) -> None:
     }
     for text in (query.text, "another satellite"):
         Decision.objects.create(pool=model.pool, model=model, text=text, **given)
-    snapshots.erase(query)
+    erased_queries.erase(query)
     assert sorted(Decision.objects.values_list("text", flat=True)) == ["", "another satellite"]
     assert Decision.objects.get(text="").agents == [0]
 
@@ -77,7 +77,7 @@ def test_its_words_leave_drift_its_alarm_and_its_messages(erased: tuple[Query, R
     evidence = [["Decisions", "100"], ["Confidence", "0.900 → 0.300; differs by 0.500, limit 0.100"]]
     words = ["New words", "satellite (9), wobbles (7), ann (2)"]
     alarm, _new = alarms.hold(Alarm.Kind.DRIFT, "Recent queries differ", [*evidence, words], model.pool)
-    snapshots.erase(query)
+    erased_queries.erase(query)
     point.refresh_from_db()
     alarm.refresh_from_db()
     assert point.words == [["wobbles", 7]]
