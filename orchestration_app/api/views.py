@@ -18,8 +18,8 @@ from orchestration_app.engine.orchestrating import loop
 from orchestration_app.engine.orchestrating.state import Call
 from orchestration_app.engine.orchestrating.turns import Limits
 from orchestration_app.episodes import episodes, following, policies, runner
-from orchestration_app.episodes.course import as_json, by_name
 from orchestration_app.episodes.policies import Orchestra
+from orchestration_app.episodes.turn_rows import as_json, by_name
 from orchestration_app.models import AnswerRule, Episode
 from routerweb.serving import later
 from training_app.answering.loaded import LoadedPool

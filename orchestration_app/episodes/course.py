@@ -21,12 +21,8 @@ from orchestration_app.engine.orchestrating.state import Call, State
 from orchestration_app.engine.orchestrating.turns import (
     Decision,
     Ended,
-    Failure,
     Limits,
-    Outcome,
     Request,
-    Result,
-    StoredTurn,
     Turn,
 )
 from orchestration_app.episodes import asides, calling, calls, composing, waits
@@ -41,22 +37,16 @@ from orchestration_app.episodes.ledger import Entry, Ledger
 from orchestration_app.episodes.lines import Taking, Ways
 from orchestration_app.episodes.policies import Decider
 from orchestration_app.episodes.spending import Limited
+from orchestration_app.episodes.turn_rows import ENDED, as_outcome, calls_of, ended_call, rows_of, stored_turns
 from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import AnswerRule, Episode, Step
 from training_app.engine.data import storable
 
-#: What the engine calls a failure of ours.
-KINDS = {
-    "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "busy": "unavailable",
-    "budget": "unavailable", "interrupted": "cut_off", "denied": "refused",
-}  # fmt: skip
 #: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
 Made = list[tuple[Request, calls.Outcome]]
-#: Calls of these states have an outcome.
-ENDED = (Step.Status.DONE, Step.Status.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +107,7 @@ class Course:
         if late and finished is not None:
             await self._finish(self._broken("timeout"), ends)
             return None
-        outcomes = None if finished is None else {request.number: _outcome(outcome) for request, outcome in finished}
+        outcomes = None if finished is None else {request.number: as_outcome(outcome) for request, outcome in finished}
         try:
             turn = await self._turn(turns, turns.send(outcomes))
         except StopIteration as stopped:
@@ -153,7 +143,7 @@ class Course:
             row.status, row.cost = Step.Status.WAITING, outcome.aside.cost
             row.metadata = {**row.metadata, asides.KEY: outcome.aside.as_json()}
             row.latency, row.attempts = row.latency + outcome.latency, row.attempts + outcome.attempts
-            ends.append(_end_of(row))
+            ends.append(ended_call(row))
         fields = {"status": Episode.Status.WAITING, "attempt": None, **self._sums()}
         key = self.episode.pk
         entry = Entry(
@@ -255,7 +245,7 @@ class Course:
             return Waits(aside)
         if row.status == Step.Status.ANSWERED:
             row.status = Step.Status.RUNNING
-            await self.ledger.write(Entry(self.episode.pk, self._attempt, [_end_of(row)]))
+            await self.ledger.write(Entry(self.episode.pk, self._attempt, [ended_call(row)]))
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
             return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
         history = tuple(
@@ -303,7 +293,7 @@ class Course:
             row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
         else:
             row.output, row.tokens = outcome.content, outcome.tokens
-        return _end_of(row)
+        return ended_call(row)
 
     # --- The end --------------------------------------------------------------------------------------------------
 
@@ -371,134 +361,9 @@ class Course:
         return "No agent that was called gave an answer." if self._rows else "No agent was called."
 
 
-def _end_of(row: Step) -> EndedCall:
-    """What is to be stored of a call."""
-    return EndedCall(
-        row.turn, row.path, row.place, row.status, row.output, row.failure, row.why, row.cost, row.tokens, row.latency,
-        row.attempts, row.metadata,
-    )  # fmt: skip
-
-
 def _worst_of(spec: Spec) -> tuple[float, float]:
     """The most that an attempt may cost: whatever was said, and more for each byte of it."""
     if not spec.is_language_model or not (spec.price_in or spec.price_out):
         return spec.most_cost, 0.0
     instruction_bytes = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
     return (instruction_bytes * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
-
-
-def by_name(candidates: Iterable[int | None], probabilities: Iterable[float]) -> dict[str, float]:
-    """Probabilities by agent id, and by "stop"."""
-    return {"stop" if a is None else str(a): p for a, p in zip(candidates, probabilities, strict=True)}
-
-
-def as_json(row: Step, names: Mapping[int, str]) -> dict[str, Any]:
-    """One step for an answer of the API."""
-    return {
-        "turn": row.turn,
-        "place": row.place,
-        "path": row.path,
-        "step": row.number,
-        "agent": row.agent,
-        "name": "" if row.agent is None else names.get(row.agent, str(row.agent)),
-        "aim": row.aim,
-        "status": row.status,
-        "reason": row.reason,
-        "probabilities": by_name(row.candidates, row.probabilities),
-        "propensity": row.propensity,
-        "output": row.output,
-        "failure": row.failure,
-        "why": row.why,
-        "cost": row.cost,
-        "tokens": row.tokens,
-        "latency": round(row.latency, 4),
-        "attempts": row.attempts,
-        "metadata": row.metadata,
-    }
-
-
-def _outcome(outcome: calls.Outcome) -> Outcome:
-    """Ours as the engine has it."""
-    if isinstance(outcome, calls.Failure):
-        kind = KINDS.get(outcome.kind, outcome.kind)
-        return Failure(kind, outcome.why, outcome.cost, 0, outcome.latency)  # type: ignore[arg-type]
-    return Result(outcome.content, outcome.cost, outcome.tokens, outcome.latency, outcome.metadata)
-
-
-# --- Turns as rows ----------------------------------------------------------------------------------------------------
-
-
-def rows_of(episode: UUID, turn: Turn) -> list[Step]:
-    """The rows of a turn."""
-    rows = []
-    requests: dict[int, list[Request]] = defaultdict(list)
-    for request in turn.requests:
-        requests[request.path].append(request)
-    decided = {decision.path: decision for decision in turn.decisions}
-    for path in sorted(decided.keys() | requests.keys()):
-        decision = decided.get(path)
-        shown: dict[str, Any] = {}
-        if decision is not None:
-            shown = {
-                "candidates": list(decision.candidates), "probabilities": list(decision.probabilities),
-                "propensity": decision.propensity,
-            }  # fmt: skip
-        for place, request in enumerate(requests[path]):
-            spent = sum(call.cost for call in request.calls)
-            rows.append(
-                Step(
-                    episode_id=episode, turn=turn.number, path=path, place=place, number=request.step, call=request.number,
-                    agent=request.agent, aim=request.aim, worst=request.worst, call_key=f"{episode.hex}-{request.number}",
-                    state={"spent": spent, "calls": len(request.calls)}, **shown,
-                )
-            )  # fmt: skip
-        if decision is not None and not decision.chosen:
-            rows.append(_ending(episode, turn.number, decision, shown))
-    return rows
-
-
-def _ending(episode: UUID, turn: int, decision: Decision, shown: Mapping[str, Any]) -> Step:
-    return Step(
-        episode_id=episode, turn=turn, path=decision.path, number=decision.step, reason=decision.reason or "stop",
-        status=Step.Status.DONE, **shown,
-    )  # fmt: skip
-
-
-def stored_turns(rows: Sequence[Step]) -> list[StoredTurn]:
-    """The turns that rows hold, with the outcomes of calls that ended."""
-    by_turn: dict[int, list[Step]] = defaultdict(list)
-    for row in rows:
-        by_turn[row.turn].append(row)
-    return [_stored(turn, sorted(by_turn[turn], key=lambda row: (row.path, row.place))) for turn in sorted(by_turn)]
-
-
-def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
-    by_path: dict[int, list[Step]] = defaultdict(list)
-    for row in rows:
-        by_path[row.path].append(row)
-    decisions = tuple(
-        Decision(
-            path, first.number, tuple(first.candidates), tuple(first.probabilities),
-            tuple(row.agent for row in rows_of_path if row.agent is not None), first.propensity, first.reason or None,  # type: ignore[arg-type]
-        )
-        for path, rows_of_path in by_path.items()
-        if (first := rows_of_path[0]).aim == "answer"
-    )  # fmt: skip
-    requests = tuple(
-        Request(row.call, row.path, row.number, row.agent, row.worst, aim=row.aim)  # type: ignore[arg-type]
-        for row in rows
-        if row.call is not None and row.agent is not None
-    )
-    outcomes = {row.call: _stored_outcome(row) for row in rows if row.call is not None and row.status in ENDED}
-    return StoredTurn(Turn(turn, decisions, requests), outcomes)
-
-
-def _stored_outcome(row: Step) -> Outcome:
-    if row.status == Step.Status.FAILED:
-        return _outcome(calls.Failure(row.failure, row.why, row.cost, row.latency))
-    return Result(row.output, row.cost, row.tokens, row.latency, row.metadata)
-
-
-def calls_of(rows: Iterable[Step], path: int) -> list[Call]:
-    """The finished calls of a path, as a state holds them."""
-    return [row.as_call() for row in rows if row.path == path and row.agent is not None and row.aim == "answer"]

@@ -16,8 +16,8 @@ from typing import Any
 from django.db import close_old_connections
 from django.db.models import Count, Q
 
-from orchestration_app.episodes import asides, composing, course
-from orchestration_app.episodes.course import as_json, by_name
+from orchestration_app.episodes import asides, composing, turn_rows
+from orchestration_app.episodes.turn_rows import as_json, by_name
 from orchestration_app.models import Episode, Step
 from routerweb import state
 from routerweb.background import Background
@@ -174,7 +174,7 @@ def _look(key: uuid.UUID) -> tuple[list[tuple[Place, dict[str, Any]]], dict[str,
         calls = list(of_turn)
         for path, of_path in groupby((row for row in calls if row.aim == "answer"), key=lambda row: row.path):
             happened.append((("chosen", turn, path, 0), _chosen(list(of_path), names)))
-        done = [row for row in calls if row.status in course.ENDED]
+        done = [row for row in calls if row.status in turn_rows.ENDED]
         happened += [(("step", row.turn, row.path, row.place), as_json(row, names)) for row in done]
     return happened, whole(episode) if episode.status not in GOES_ON else None
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
-from orchestration_app.episodes import course, policies
+from orchestration_app.episodes import policies, turn_rows
 from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calls import FAILURES, Exchange
 from orchestration_app.models import Episode, Step
@@ -139,9 +139,9 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
                     reasons[row.turn, row.path, row.place] = [
                         (WORDS.get(name.removesuffix(" (all)"), name), part) for name, part in why
                     ]
-            if any(row.status not in course.ENDED for row in now):
+            if any(row.status not in turn_rows.ENDED for row in now):
                 break
-            if calls := course.calls_of(now, path):
+            if calls := turn_rows.calls_of(now, path):
                 state = policy.after(state, calls)
     return reasons
 
@@ -169,6 +169,6 @@ def as_json(episode: Episode) -> dict[str, Any]:
         "rating": episode.rating,
         "comment": episode.comment,
         "trajectory": [
-            {**course.as_json(row, {}), "state": row.state, "reward": row.reward} for row in episode.trajectory.all()
+            {**turn_rows.as_json(row, {}), "state": row.state, "reward": row.reward} for row in episode.trajectory.all()
         ],
     }
