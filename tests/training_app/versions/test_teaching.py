@@ -2,7 +2,7 @@
 
 import pytest
 
-from training_app.versions import scorecards, teaching
+from training_app.versions import teaching
 
 TEACHER = {"name": "MiniLM", "sha256": "53aa", "licence": "apache-2.0", "int8": True, "bytes": 1}
 STUDENT = {"texts": 15000, "taught_by": ["n-grams", "words in order", "MiniLM"], "kept": True}
@@ -41,4 +41,4 @@ def test_a_student_is_judged_beside_what_taught_it(low: float, high: float, said
 
 def test_without_either_it_says_nothing() -> None:
     assert teaching.taught_by({}) == []
-    assert scorecards.teaching.taught_by({"encoder": {"encoder": "stack"}}) == []
+    assert teaching.taught_by({"encoder": {"encoder": "stack"}}) == []

@@ -22,11 +22,11 @@ from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
 from training_app.pages.training import curves
 from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
-from training_app.pages.versions import scorecard_tables
+from training_app.pages.versions import scorecard_rows, scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
 from training_app.training import presets, previews, runs, stages
-from training_app.versions import headlines, kinds, more_labels, registry, scorecards, verdict
+from training_app.versions import headlines, kinds, more_labels, registry, verdict
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -195,7 +195,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
             "active": registry.active(run.pool),
             "verdict": verdict.of(model),
             "may_label": may_label,
-            **scorecards.context(model),
+            **scorecard_rows.context(model),
             **more_labels.context(model),
             **gate_context(model),
             **scorecard_tables.context(model, request.GET, may_label=may_label),

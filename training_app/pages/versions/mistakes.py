@@ -12,6 +12,7 @@ from agents_app.models import Agent
 from datasets_app.pages.correction_form import MOST_DRAWN, CorrectionForm
 from training_app.engine.data import examples
 from training_app.models import RouterModel
+from training_app.pages.versions import scorecard_rows
 from training_app.versions import scorecards
 
 #: Mistakes on one page, and pairs that can be chosen above the list.
@@ -31,8 +32,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One wrong answer: `row` as `scorecards.error_row` has it, its `place` in the scorecard, the pair that it is listed under, and
-    the label as chips that are a form; `form` is None for whoever does not label, and `drawn` False where it is loaded when opened."""
+    """One wrong answer: `row` as `scorecard_rows.error_row` has it, its `place` in the scorecard, the pair that it is listed under,
+    and the label as chips that are a form; `form` is None for whoever does not label, and `drawn` False where it is loaded when
+    opened."""
 
     place: int
     row: dict[str, Any]
@@ -69,7 +71,7 @@ def of(model: RouterModel, params: Mapping[str, str], *, may_label: bool) -> Mis
     rows = [
         Mistake(
             place,
-            scorecards.error_row(error, roster),
+            scorecard_rows.error_row(error, roster),
             choices[pair_of(error)],
             _form(model, error, active) if may_label else None,
             len(active) <= MOST_DRAWN,

@@ -17,7 +17,7 @@ from training_app.engine.measures import COMPARED_SHARES, HEADLINE
 from training_app.models import Canary, Card, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
-from training_app.pages.versions import scorecard_tables
+from training_app.pages.versions import scorecard_rows, scorecard_tables
 from training_app.rollout import trials
 from training_app.versions import (
     approvals,
@@ -104,7 +104,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "roster": scorecards.agents(model).values(),
         "verdict": verdict.of(model),
         "may_label": may_label,
-        **scorecards.context(model),
+        **scorecard_rows.context(model),
         **more_labels.context(model),
         **gate_context(model),
         **scorecard_tables.context(model, request.GET, may_label=may_label),

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from training_app.engine.data.examples import Agent
 from training_app.models import Comparison, RouterModel
-from training_app.pages.versions import mistakes
+from training_app.pages.versions import mistakes, scorecard_rows
 from training_app.versions import comparisons, gate, kinds, registry, scorecards
 
 #: Agents that the confusion table shows at most, those with the most errors first.
@@ -19,7 +19,7 @@ ACTIVE = "active"
 
 
 def context(model: RouterModel, params: Mapping[str, str], *, may_label: bool = False) -> dict[str, Any]:
-    """What the scorecard's template draws beside `scorecards.context`, as the address asks: `?against=` a baseline or "active",
+    """What the scorecard's template draws beside `scorecard_rows.context`, as the address asks: `?against=` a baseline or "active",
     `?errors=` a page of mistakes, `?pair=` those of one pair. Empty for a model without a scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
     if not card.get("metrics"):
@@ -91,14 +91,14 @@ def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -
 
 def leaderboard(model: RouterModel, compared: Comparison | None) -> list[dict[str, Any]]:
     """The model, every baseline and the active model, best first by the measure of the model's goal."""
-    rows, standard = scorecards.leaderboard(model), scorecards.standard_of(model)
+    rows, standard = scorecard_rows.leaderboard(model), scorecards.standard_of(model)
     if compared:
         figures = {name: figure for name, figure in compared.figures.items() if "theirs" in figure}
         apart = {"difference": {name: figure["difference"] for name, figure in figures.items()}}
         theirs = {name: figure["theirs"] for name, figure in figures.items()}
-        lead = scorecards.lead_shown(standard, apart)
+        lead = scorecard_rows.lead_shown(standard, apart)
         rows.append({"name": compared.against.name, "active": True, "lead": lead, **theirs})
-    return scorecards.in_order(rows, standard)
+    return scorecard_rows.in_order(rows, standard)
 
 
 def by_agent(card: Mapping[str, Any], roster: Mapping[int, Agent], lead: Mapping[str, Any]) -> list[dict[str, Any]]:
