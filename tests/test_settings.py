@@ -25,7 +25,8 @@ def settings_of(tmp_path: Path, **environment: str) -> dict[str, Any]:
     """The settings as they are read anew with only `environment` set; those of the tests stay what they are."""
     clean = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **environment}
     with patch.dict(os.environ, clean, clear=True), patch.dict(sys.modules), patch.dict(vars(routerweb)):
-        for name in ("routerweb.paths", "routerweb.serving.listening", "routerweb.settings"):
+        again = [name for name in sys.modules if name.startswith("routerweb.settings")]
+        for name in ("routerweb.paths", "routerweb.serving.listening", *again):
             sys.modules.pop(name, None)
         return vars(importlib.import_module("routerweb.settings"))
 
