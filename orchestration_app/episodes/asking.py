@@ -189,10 +189,7 @@ async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> 
     headers = {"Idempotency-Key": call.attempt_key}
     if spec.secret:
         headers["Authorization"] = f"Bearer {spec.secret}"
-    answer = await wire.post(
-        spec.address.rstrip("/") + "/chat/completions", body, headers, secret=spec.secret, seconds=spec.seconds,
-        most_bytes=spec.most_bytes, own_server=spec.own_server,
-    )  # fmt: skip
+    answer = await wire.post(spec.address.rstrip("/") + "/chat/completions", body, headers, spec.terms())
     check_status(answer, spec.secret)
     reply = parsed(answer)
     try:
@@ -223,9 +220,7 @@ async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> 
 async def _webhook(spec: Spec, call: AgentCall, wire: Wire) -> AttemptResult:
     body = written(as_json(spec, call))
     headers = {"Idempotency-Key": call.attempt_key, **signing.headers(spec.secret, int(time.time()), body)}
-    answer = await wire.post(
-        spec.address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body
-    )
+    answer = await wire.post(spec.address, body, headers, spec.terms())
     check_status(answer, spec.secret)
     return _told(spec, parsed(answer))
 

@@ -34,6 +34,17 @@ UNSURE = frozenset({"timeout", "cut_off", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for one request: a secret that is shown nowhere, the seconds and bytes that the answer may take, and a server that
+    may be called though it is not on the internet."""
+
+    secret: str
+    seconds: float
+    most_bytes: int
+    own_server: Server | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """An executor as calls see it. The secret is open here, and `repr` leaves it out.
 
@@ -79,6 +90,10 @@ class Spec:
     def provider(self) -> str:
         """Scheme, host and port of the address in lower case; "" where no address is called."""
         return _provider(self.address)
+
+    def terms(self, seconds: float | None = None) -> Terms:
+        """What holds for a request to it; `seconds` are those that are left, where a call takes several requests."""
+        return Terms(self.secret, self.seconds if seconds is None else seconds, self.most_bytes, self.own_server)
 
 
 @lru_cache(maxsize=1_024)

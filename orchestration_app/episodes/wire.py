@@ -7,7 +7,7 @@ from typing import Any
 
 from agents_app.outbound import guard
 from agents_app.outbound.async_client import CallFault, Client, HttpReply
-from orchestration_app.episodes.calls import CallFailed
+from orchestration_app.episodes.calls import CallFailed, Terms
 from routerweb.observing import tracing
 
 MASK = "•••"
@@ -39,21 +39,22 @@ class Wire:
     seen: list[Seen] | None = None
 
     async def post(
-        self, url: str, value: Any, headers: Mapping[str, str], *, secret: str, seconds: float, most_bytes: int,
-        body: bytes | None = None, method: str = "POST", own_server: guard.Server | None = None,
-    ) -> HttpReply:  # fmt: skip
-        """Post JSON, or send `body` by `method`; the whole answer, whatever its status. `own_server` may be called though it is not
-        on the internet. Raises CallFailed."""
-        content = written(value) if body is None else body
+        self, url: str, body: Any, headers: Mapping[str, str], terms: Terms, *, method: str = "POST"
+    ) -> HttpReply:
+        """Send a body: bytes as they are, any other value as JSON. The whole answer, whatever its status. Raises CallFailed."""
+        secret = terms.secret
+        content = body if isinstance(body, bytes) else written(body)
         fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
         exchange = None
         if self.seen is not None:
             sent = masked(content.decode("utf-8", "replace"), secret)
             exchange = Seen(masked(url, secret), _shown(fields, secret), sent, method=method)
             self.seen.append(exchange)
-        client = self.client if own_server is None else Client(own_server)
+        client = self.client if terms.own_server is None else Client(terms.own_server)
         try:
-            answer = await client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes, method=method)
+            answer = await client.post(
+                url, content, fields, seconds=terms.seconds, most_bytes=terms.most_bytes, method=method
+            )
         except CallFault as fault:
             failed = CallFailed(fault.kind, masked(str(fault), secret))
         except guard.Refused as refused:

@@ -130,14 +130,7 @@ class _Talk:
         if self._spec.secret:
             headers["Authorization"] = f"Bearer {self._spec.secret}"
         body = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
-        answer = await self._wire.post(
-            self._spec.address,
-            body,
-            headers,
-            secret=self._spec.secret,
-            seconds=seconds,
-            most_bytes=self._spec.most_bytes,
-        )
+        answer = await self._wire.post(self._spec.address, body, headers, self._spec.terms(seconds))
         check_status(answer, self._spec.secret)
         received = []
         for event in events(answer):

@@ -106,10 +106,7 @@ class Http:
         if params is not None:
             self._number += 1
             body |= {"id": self._number, "params": params}
-        return await self._wire.post(
-            self._spec.address, body, {**self._headers, **head}, secret=self._spec.secret, seconds=seconds,
-            most_bytes=self._spec.most_bytes,
-        )  # fmt: skip
+        return await self._wire.post(self._spec.address, body, {**self._headers, **head}, self._spec.terms(seconds))
 
     def _message(self, answer: HttpReply) -> dict[str, Any]:
         """The answer to the last request; {} where there is none."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from agents_app.llm import Connection
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
+from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec, Terms
 from orchestration_app.episodes.wire import Wire, check_status, parsed
 
 Json = Mapping[str, Any]
@@ -163,10 +163,8 @@ async def _filled(llm: Connection, tools: Sequence[Json], call: AgentCall, wire:
     }
     headers = {"Authorization": f"Bearer {llm.key}"} if llm.key else {}
     try:
-        answer = await wire.post(
-            llm.base_url.rstrip("/") + "/chat/completions", body, headers, secret=llm.key, seconds=LLM_SECONDS, most_bytes=1 << 20,
-            own_server=llm.own_server,
-        )  # fmt: skip
+        terms = Terms(llm.key, LLM_SECONDS, most_bytes=1 << 20, own_server=llm.own_server)
+        answer = await wire.post(llm.base_url.rstrip("/") + "/chat/completions", body, headers, terms)
         check_status(answer, llm.key)
         reply = parsed(answer)
     except CallFailed as failed:  # the server of the tools has no part in it

@@ -30,10 +30,7 @@ async def ask(spec: Spec, call: AgentCall, body: str, wire: Wire) -> AttemptResu
     if method == "GET":
         address += ("&" if "?" in address else "?") + urlencode({str(spec.options.get("query") or "q"): call.latest})
         body = ""
-    answer = await wire.post(
-        address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body.encode(),
-        method=method,
-    )  # fmt: skip
+    answer = await wire.post(address, body.encode(), headers, spec.terms(), method=method)
     check_status(answer, spec.secret)
     return AttemptResult(text_at(answer.body, str(spec.options.get("answer", ""))))
 

@@ -15,10 +15,7 @@ async def ask(
     headers = {"Idempotency-Key": call.attempt_key}
     if spec.secret:
         headers["Authorization"] = f"Bearer {spec.secret}"
-    answer = await wire.post(
-        spec.address.rstrip("/") + "/responses", body, headers, secret=spec.secret, seconds=spec.seconds,
-        most_bytes=spec.most_bytes,
-    )  # fmt: skip
+    answer = await wire.post(spec.address.rstrip("/") + "/responses", body, headers, spec.terms())
     check_status(answer, spec.secret)
     return _told(spec, parsed(answer), worst)
 
