@@ -41,17 +41,17 @@ def train(
     unlabeled: Sequence[str] = (),
     paths: Sequence[RecordedPath] = (),
     logged: Sequence[KeptEpisode] = (),
-    world: World | None = None,
 ) -> Iterator[Progress]:
     """Train an orchestrator on `examples` (each with split train, val or test) and what is known of episodes: `paths` that were
-    recorded, `logged` episodes that were judged, `world` that answers calls (recorded outputs, where None). `llm` is the model that
-    `llm_tasks` asks.
+    recorded, `logged` episodes that were judged. `llm` is the model that `llm_tasks` asks. Calls are answered by the
+    simulated pool that the settings name, or by recorded outputs.
 
     Yields Progress; the last one holds the Result, whose artifact `Orchestrator.load` takes. A task without a recorded path counts
     as one whose required agents were called in any order, their outputs unknown. There are no checkpoints to go on from: a stopped
     run begins again. Raises TrainError where the data cannot be used.
     """
-    if config.simulated != "none" and world is None:
+    world: World | None = None
+    if config.simulated != "none":
         pool = pool_named(config.simulated)
         if [agent.id for agent in agents] != [agent.id for agent in pool.agents]:
             raise TrainError(

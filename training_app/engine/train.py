@@ -267,10 +267,7 @@ def _measured(
     anyone = calibrated.anyone
     card = scorecard(
         calibrated.router,
-        data.agents,
-        data.train.examples,
-        measured.examples,
-        measured.rows,
+        data,
         baselines,
         levels=calibration.levels(
             calibration.held_out_confidences(*judged, needed=anyone, fold=folds_of_rows),

@@ -16,6 +16,7 @@ from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import before, earlier_as_json, text_of
 from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.prepared import Prepared
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
 from training_app.engine.judging import flips, questions
@@ -31,23 +32,22 @@ NEIGHBOURS = 3  # nearest training queries beside each
 # Over 60 lines. Mostly one dictionary: the scorecard, in the order in which pages show it.
 def scorecard(
     router: Router,
-    agents: Sequence[Agent],
-    train: Sequence[Example],
-    test: Sequence[Example],
-    rows: Rows,
+    data: Prepared,
     baselines: Mapping[str, BoolArray],
     *,
     levels: Mapping[float, float] | None = None,
     training: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Everything measured on `test`, whose matrices are `rows`; JSON-able. `levels` are what `calibration.levels` found on
-    validation: each is measured beside the one in force.
+    """Everything measured on the test rows of `data`, or where it has none on those of validation; JSON-able.
+
+    `levels` are what `calibration.levels` found on validation: each is measured beside the one in force.
 
     `training` are the run's settings, whose goal says what the best baseline is best by; `baselines` maps names to sets
     bool[N, A]. Rows in which some agent was not asked enter the figures by agent and the calibration of scores, and leave those of
     sets.
     """
+    agents, train, test, rows = data.agents, data.train.examples, data.measured.examples, data.measured.rows
     texts = rows.texts
     answers = router.answers(texts)
     log_odds, selected = answers.log_odds, answers.selected
