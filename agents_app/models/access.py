@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Pool
 from agents_app.models.secrets import RotatingSecret
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -31,7 +32,7 @@ class PoolRole(models.Model):
         verbose_name_plural = _("roles in pools")
         constraints = (
             models.UniqueConstraint(fields=("user", "pool"), name="one_role_in_a_pool"),
-            models.CheckConstraint(condition=models.Q(role__in=("labeler", "reviewer", "ops")), name="pool_role_known"),
+            check("pool_role_known", role__in=("labeler", "reviewer", "ops")),
         )
 
     def __str__(self) -> str:

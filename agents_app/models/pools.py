@@ -7,6 +7,7 @@ from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.engine.data.folders import AGENT_KEY
 
@@ -155,14 +156,10 @@ class Agent(models.Model):
             models.UniqueConstraint(fields=("pool", "code"), name="agent_code_unique_in_pool"),
             models.UniqueConstraint(fields=("pool", "key"), name="agent_key_unique_in_pool"),
             models.UniqueConstraint("pool", Lower("name"), name="agent_name_unique_in_pool"),
-            models.CheckConstraint(condition=models.Q(state__in=("active", "retired")), name="agent_state_known"),
-            models.CheckConstraint(condition=models.Q(cost__gte=0), name="agent_cost_not_negative"),
-            models.CheckConstraint(
-                condition=models.Q(cold__in=("pool", "always", "never")), name="agent_cold_routing_known"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(merged_into__isnull=True) | models.Q(state="retired"), name="merged_agent_is_retired"
-            ),
+            check("agent_state_known", state__in=("active", "retired")),
+            check("agent_cost_not_negative", cost__gte=0),
+            check("agent_cold_routing_known", cold__in=("pool", "always", "never")),
+            check("merged_agent_is_retired", models.Q(merged_into__isnull=True) | models.Q(state="retired")),
         )
 
     def __str__(self) -> str:
@@ -195,7 +192,7 @@ class Stamp(models.Model):
     value = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        constraints = (models.CheckConstraint(condition=models.Q(id=1), name="stamp_is_one_row"),)
+        constraints = (check("stamp_is_one_row", id=1),)
 
     def __str__(self) -> str:
         return str(self.value)

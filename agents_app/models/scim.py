@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models.access import PoolRole
 from agents_app.models.pools import Pool
 from agents_app.models.secrets import RotatingSecret
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -106,9 +107,7 @@ class ScimGroup(models.Model):
         verbose_name_plural = _("groups by SCIM")
         constraints = (
             models.UniqueConstraint(Lower("name"), name="one_scim_group_of_a_name"),
-            models.CheckConstraint(
-                condition=models.Q(pool=None) | ~models.Q(role="admin"), name="scim_admin_is_of_all_pools"
-            ),
+            check("scim_admin_is_of_all_pools", models.Q(pool=None) | ~models.Q(role="admin")),
         )
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.background_work.jobs import Job
 from datasets_app.models.queries import Dataset, Split
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT"), ("json", "JSON"), ("xlsx", "Excel"), ("zip", "ZIP"))
@@ -61,17 +62,9 @@ class Import(Job):
         verbose_name = _("import")
         verbose_name_plural = _("imports")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(status__in=("choosing", "queued", "running", "done", "failed", "cancelled")),
-                name="import_status_known",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(format__in=tuple(name for name, _word in FORMATS)), name="import_format_known"
-            ),
-            models.CheckConstraint(
-                condition=~models.Q(status="running") | models.Q(attempt__isnull=False),
-                name="running_import_has_attempt",
-            ),
+            check("import_status_known", status__in=("choosing", "queued", "running", "done", "failed", "cancelled")),
+            check("import_format_known", format__in=tuple(name for name, _word in FORMATS)),
+            check("running_import_has_attempt", ~models.Q(status="running") | models.Q(attempt__isnull=False)),
         )
 
     def __str__(self) -> str:

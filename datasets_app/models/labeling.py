@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 LOTS = 10_000  # an item's lots are drawn from 0 to 9,999: a share of 0.25 is every lot below 2,500
@@ -72,12 +73,12 @@ class QueueSettings(models.Model):
         verbose_name = _("queue settings")
         verbose_name_plural = _("queue settings")
         constraints = (
-            models.CheckConstraint(condition=models.Q(overlap__gte=1), name="overlap_at_least_one"),
-            models.CheckConstraint(
-                condition=models.Q(
-                    overlap_share__range=(0, 1), blind_share__range=(0, 1), evaluation_share__range=(0, 1)
-                ),
-                name="queue_shares_are_shares",
+            check("overlap_at_least_one", overlap__gte=1),
+            check(
+                "queue_shares_are_shares",
+                overlap_share__range=(0, 1),
+                blind_share__range=(0, 1),
+                evaluation_share__range=(0, 1),
             ),
         )
 
@@ -133,7 +134,7 @@ class QueueItem(models.Model):
                 condition=models.Q(agent__isnull=False),
                 name="one_queue_item_per_query_and_agent",
             ),
-            models.CheckConstraint(condition=models.Q(taken__gte=0), name="queue_item_taken_not_negative"),
+            check("queue_item_taken_not_negative", taken__gte=0),
         )
         indexes = (
             models.Index(
@@ -182,9 +183,7 @@ class Assignment(models.Model):
         verbose_name_plural = _("assignments")
         constraints = (
             models.UniqueConstraint(fields=("item", "person"), name="one_assignment_per_item_and_person"),
-            models.CheckConstraint(
-                condition=models.Q(state__in=("held", "done", "skipped")), name="assignment_state_known"
-            ),
+            check("assignment_state_known", state__in=("held", "done", "skipped")),
         )
         indexes = (
             models.Index(fields=("leased_until",), condition=models.Q(state="held"), name="leases_by_end"),

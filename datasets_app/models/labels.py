@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
 from datasets_app.models.queries import Query
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -81,9 +82,7 @@ class Label(models.Model):
         verbose_name = _("label")
         verbose_name_plural = _("labels")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(source__in=("import", "llm", "human", "adjudication")), name="label_source_known"
-            ),
+            check("label_source_known", source__in=("import", "llm", "human", "adjudication")),
             models.UniqueConstraint(
                 fields=("query", "source"),
                 condition=models.Q(superseded_at__isnull=True, partial=False) & ~models.Q(source="human"),
@@ -94,9 +93,7 @@ class Label(models.Model):
                 condition=models.Q(superseded_at__isnull=True, source="human", partial=False),
                 name="one_whole_label_per_person",
             ),
-            models.CheckConstraint(
-                condition=~models.Q(source="human") | models.Q(author__isnull=False), name="human_label_has_author"
-            ),
+            check("human_label_has_author", ~models.Q(source="human") | models.Q(author__isnull=False)),
         )
         indexes = (
             models.Index(

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.background_work.jobs import Job
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -82,10 +83,7 @@ class PrelabelJob(Job):
         verbose_name = _("pre-labeling job")
         verbose_name_plural = _("pre-labeling jobs")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(status__in=("queued", "running", "paused", "done", "failed", "cancelled")),
-                name="prelabel_status_known",
-            ),
+            check("prelabel_status_known", status__in=("queued", "running", "paused", "done", "failed", "cancelled")),
         )
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.engine.data import conversations
 from training_app.engine.data.examples import conversation_key, keys_of, split_key
@@ -65,7 +66,7 @@ class SplitGroup(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("pool", "key"), name="split_group_unique_in_pool"),
-            models.CheckConstraint(condition=models.Q(split__in=("", "train", "val", "test")), name="split_known"),
+            check("split_known", split__in=("", "train", "val", "test")),
         )
         indexes = (models.Index(fields=("pool", "split")),)
 
@@ -133,10 +134,7 @@ class Query(models.Model):
         verbose_name_plural = _("queries")
         constraints = (
             models.UniqueConstraint(fields=("dataset", "text_hash"), name="query_text_unique_in_dataset"),
-            models.CheckConstraint(
-                condition=models.Q(state__in=("unlabeled", "draft", "labeled", "disagreement", "gold")),
-                name="query_state_known",
-            ),
+            check("query_state_known", state__in=("unlabeled", "draft", "labeled", "disagreement", "gold")),
         )
         indexes = (
             models.Index(fields=("dataset", "state")),

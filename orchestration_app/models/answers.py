@@ -4,6 +4,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
+from routerweb.database.checks import check
 
 
 class AnswerRule(models.Model):
@@ -24,11 +25,7 @@ class AnswerRule(models.Model):
     class Meta:
         verbose_name = _("answer rule")
         verbose_name_plural = _("answer rules")
-        constraints = (
-            models.CheckConstraint(
-                condition=models.Q(rule__in=("joined", "last", "composer", "majority")), name="answer_rule_known"
-            ),
-        )
+        constraints = (check("answer_rule_known", rule__in=("joined", "last", "composer", "majority")),)
 
     def __str__(self) -> str:
         return f"{self.pool}: {self.get_rule_display()}"

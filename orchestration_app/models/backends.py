@@ -6,6 +6,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 NOT_NEGATIVE = [MinValueValidator(0)]
@@ -83,9 +84,13 @@ class Backend(models.Model):
         verbose_name_plural = _("backends")
         constraints = (
             models.UniqueConstraint(fields=("agent", "provider", "model"), name="backend_unique_of_agent"),
-            models.CheckConstraint(
-                condition=models.Q(price_in__gte=0, price_out__gte=0, latency__gte=0, quality__gte=0, quality__lte=1),
-                name="backend_figures_in_range",
+            check(
+                "backend_figures_in_range",
+                price_in__gte=0,
+                price_out__gte=0,
+                latency__gte=0,
+                quality__gte=0,
+                quality__lte=1,
             ),
         )
 
@@ -174,17 +179,13 @@ class BackendSettings(models.Model):
 
     class Meta:
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(quality__gte=0, cost__gte=0, latency__gte=0), name="backend_weights_not_negative"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(learning_share__gte=0, learning_share__lte=0.5)
+            check("backend_weights_not_negative", quality__gte=0, cost__gte=0, latency__gte=0),
+            check(
+                "backend_learning_within_rails",
+                models.Q(learning_share__gte=0, learning_share__lte=0.5)
                 & models.Q(learning_within__gte=0, learning_within__lte=1),
-                name="backend_learning_within_rails",
             ),
-            models.CheckConstraint(
-                condition=models.Q(exploration__gte=0, exploration__lte=0.1), name="backend_exploration_is_small"
-            ),
+            check("backend_exploration_is_small", exploration__gte=0, exploration__lte=0.1),
         )
 
     def __str__(self) -> str:

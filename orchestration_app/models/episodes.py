@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.background_work.jobs import Job
 from agents_app.models import ApiKey, Pool
 from orchestration_app.engine.orchestrating.state import Call
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.versions import RouterModel
 
@@ -92,16 +93,11 @@ class Episode(Job):
                 condition=~models.Q(idempotency_key=""),
                 name="one_episode_per_idempotency_key",
             ),
-            models.CheckConstraint(
-                condition=models.Q(
-                    status__in=("queued", "running", "waiting", "done", "partial", "failed", "cancelled")
-                ),
-                name="episode_status_known",
+            check(
+                "episode_status_known",
+                status__in=("queued", "running", "waiting", "done", "partial", "failed", "cancelled"),
             ),
-            models.CheckConstraint(
-                condition=models.Q(rating__isnull=True) | models.Q(rating__gte=0, rating__lte=1),
-                name="episode_rating_is_a_share",
-            ),
+            check("episode_rating_is_a_share", models.Q(rating__isnull=True) | models.Q(rating__gte=0, rating__lte=1)),
         )
         indexes = (
             models.Index(fields=("pool", "-created_at")),
@@ -190,10 +186,7 @@ class Step(models.Model):
         verbose_name_plural = _("steps")
         constraints = (
             models.UniqueConstraint(fields=("episode", "turn", "path", "place"), name="one_row_per_call_of_a_turn"),
-            models.CheckConstraint(
-                condition=models.Q(status__in=("running", "waiting", "answered", "done", "failed")),
-                name="step_status_known",
-            ),
+            check("step_status_known", status__in=("running", "waiting", "answered", "done", "failed")),
         )
 
     def __str__(self) -> str:
@@ -224,7 +217,7 @@ class EpisodeMark(models.Model):
         ordering = ("-pk",)
         constraints = (
             models.UniqueConstraint(fields=("episode", "judge", "rubric"), name="one_mark_per_judge_and_rubric"),
-            models.CheckConstraint(condition=models.Q(mark__gte=0, mark__lte=1), name="episode_mark_is_a_share"),
+            check("episode_mark_is_a_share", mark__gte=0, mark__lte=1),
         )
 
     def __str__(self) -> str:

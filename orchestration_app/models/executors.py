@@ -4,6 +4,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -83,19 +84,12 @@ class Executor(models.Model):
         verbose_name = _("executor")
         verbose_name_plural = _("executors")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(
-                    kind__in=("chat", "webhook", "callable", "scripted", "a2a", "mcp", "responses", "http")
-                ),
-                name="executor_kind_known",
+            check(
+                "executor_kind_known",
+                kind__in=("chat", "webhook", "callable", "scripted", "a2a", "mcp", "responses", "http"),
             ),
-            models.CheckConstraint(
-                condition=models.Q(approval__in=("never", "always", "above"), approval_above__gte=0),
-                name="executor_approval_known",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(price_in__gte=0, price_out__gte=0, seconds__gt=0), name="executor_numbers_positive"
-            ),
+            check("executor_approval_known", approval__in=("never", "always", "above"), approval_above__gte=0),
+            check("executor_numbers_positive", price_in__gte=0, price_out__gte=0, seconds__gt=0),
         )
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 
 #: The share of episodes that a pool explores which allows it, and the most that it may.
 EXPLORED, MOST_EXPLORED = 0.02, 0.10
@@ -34,12 +35,7 @@ class EpisodeLearning(models.Model):
     class Meta:
         verbose_name = _("learning from episodes")
         verbose_name_plural = _("learning from episodes")
-        constraints = (
-            models.CheckConstraint(
-                condition=models.Q(exploration__gte=0, exploration__lte=MOST_EXPLORED),
-                name="episode_exploration_is_small",
-            ),
-        )
+        constraints = (check("episode_exploration_is_small", exploration__gte=0, exploration__lte=MOST_EXPLORED),)
 
     def __str__(self) -> str:
         return str(self.pool)

@@ -5,6 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import ApiKey, Pool
 from orchestration_app.models.executors import Executor
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -24,7 +25,7 @@ class SpendLimit(models.Model):
             models.UniqueConstraint(
                 fields=("pool",), condition=models.Q(api_key=None), name="one_spend_limit_per_pool"
             ),
-            models.CheckConstraint(condition=models.Q(most__gte=0), name="spend_limit_not_negative"),
+            check("spend_limit_not_negative", most__gte=0),
         )
 
     def __str__(self) -> str:

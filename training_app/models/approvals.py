@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.versions import Promotion, RouterModel
 
@@ -62,9 +63,8 @@ class PromotionRequest(models.Model):
             models.UniqueConstraint(
                 fields=("model",), condition=models.Q(state="waiting"), name="one_waiting_request_per_model"
             ),
-            models.CheckConstraint(
-                condition=models.Q(state__in=("waiting", "approved", "declined", "withdrawn", "lapsed")),
-                name="promotion_request_state_known",
+            check(
+                "promotion_request_state_known", state__in=("waiting", "approved", "declined", "withdrawn", "lapsed")
             ),
         )
 

@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.engine.data.conversations import from_json
 
@@ -48,10 +49,7 @@ class MustPassCase(models.Model):
         verbose_name_plural = _("must-pass cases")
         constraints = (
             models.UniqueConstraint(fields=("pool", "text_hash"), name="one_case_per_text"),
-            models.CheckConstraint(
-                condition=models.Q(source__in=("query", "decision", "dispute", "outcome", "written")),
-                name="case_source_known",
-            ),
+            check("case_source_known", source__in=("query", "decision", "dispute", "outcome", "written")),
         )
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 
@@ -67,11 +68,9 @@ class LaunchRule(models.Model):
         verbose_name_plural = _("launch rules")
         constraints = (
             models.UniqueConstraint(fields=("pool", "name"), name="rule_name_unique_in_pool"),
-            models.CheckConstraint(
-                condition=models.Q(trigger__in=("nightly", "labels", "drift")), name="rule_trigger_known"
-            ),
-            models.CheckConstraint(condition=models.Q(hour__lte=23), name="rule_hour_of_the_day"),
-            models.CheckConstraint(condition=models.Q(rest_hours__gte=1), name="rule_rests"),
+            check("rule_trigger_known", trigger__in=("nightly", "labels", "drift")),
+            check("rule_hour_of_the_day", hour__lte=23),
+            check("rule_rests", rest_hours__gte=1),
         )
 
     def __str__(self) -> str:
@@ -100,9 +99,7 @@ class Sweep(models.Model):
         ordering = ("-pk",)
         verbose_name = _("sweep")
         verbose_name_plural = _("sweeps")
-        constraints = (
-            models.CheckConstraint(condition=models.Q(method__in=("grid", "random")), name="sweep_method_known"),
-        )
+        constraints = (check("sweep_method_known", method__in=("grid", "random")),)
 
     def __str__(self) -> str:
         return f"{self.pool.slug} sweep {self.pk}"

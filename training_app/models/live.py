@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 
@@ -69,15 +70,9 @@ class LiveSettings(models.Model):
 
     class Meta:
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(exploration__gte=0, exploration__lte=MOST_EXPLORED), name="exploration_is_small"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(cold_threshold__gt=0, cold_threshold__lte=1), name="cold_threshold_is_a_likeness"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(ask_cost__gt=0, ask_cost__lte=1), name="ask_cost_is_in_wrong_answers"
-            ),
+            check("exploration_is_small", exploration__gte=0, exploration__lte=MOST_EXPLORED),
+            check("cold_threshold_is_a_likeness", cold_threshold__gt=0, cold_threshold__lte=1),
+            check("ask_cost_is_in_wrong_answers", ask_cost__gt=0, ask_cost__lte=1),
         )
 
     def __str__(self) -> str:
@@ -127,12 +122,8 @@ class Canary(models.Model):
             models.UniqueConstraint(
                 fields=("pool", "kind"), condition=models.Q(ended_at__isnull=True), name="one_canary_per_pool_and_kind"
             ),
-            models.CheckConstraint(
-                condition=models.Q(share__gt=0, share__lte=MOST_CANARY), name="canary_share_up_to_half"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(passed=True) | ~models.Q(override=""), name="canary_override_has_a_reason"
-            ),
+            check("canary_share_up_to_half", share__gt=0, share__lte=MOST_CANARY),
+            check("canary_override_has_a_reason", models.Q(passed=True) | ~models.Q(override="")),
         )
 
     def __str__(self) -> str:
@@ -180,7 +171,7 @@ class LiveTally(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("model", "kind"), name="one_tally_per_model_and_kind"),
-            models.CheckConstraint(condition=models.Q(kind__in=("shadow", "canary")), name="tally_kind_known"),
+            check("tally_kind_known", kind__in=("shadow", "canary")),
         )
 
     def __str__(self) -> str:

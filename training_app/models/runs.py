@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.background_work.jobs import Job
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 
@@ -49,13 +50,8 @@ class Run(Job):
         verbose_name = _("run")
         verbose_name_plural = _("runs")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(status__in=("queued", "running", "done", "failed", "cancelled")),
-                name="run_status_known",
-            ),
-            models.CheckConstraint(
-                condition=~models.Q(status="running") | models.Q(attempt__isnull=False), name="running_run_has_attempt"
-            ),
+            check("run_status_known", status__in=("queued", "running", "done", "failed", "cancelled")),
+            check("running_run_has_attempt", ~models.Q(status="running") | models.Q(attempt__isnull=False)),
         )
 
     def __str__(self) -> str:

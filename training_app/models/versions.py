@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 from training_app.models.runs import Run
@@ -57,9 +58,7 @@ class RouterModel(models.Model):
             models.UniqueConstraint(
                 fields=("pool", "kind"), condition=models.Q(state="active"), name="one_active_model_per_kind"
             ),
-            models.CheckConstraint(
-                condition=models.Q(state__in=("candidate", "shadow", "active", "retired")), name="model_state_known"
-            ),
+            check("model_state_known", state__in=("candidate", "shadow", "active", "retired")),
         )
 
     def __str__(self) -> str:
@@ -122,9 +121,7 @@ class Promotion(models.Model):
         verbose_name = _("promotion")
         verbose_name_plural = _("promotions")
         constraints = (
-            models.CheckConstraint(
-                condition=models.Q(kind__in=("first", "promotion", "rollback", "stopped")), name="promotion_kind_known"
-            ),
+            check("promotion_kind_known", kind__in=("first", "promotion", "rollback", "stopped")),
             models.UniqueConstraint(
                 fields=("pool", "model_kind"), condition=models.Q(kind="first"), name="one_first_promotion_per_kind"
             ),
@@ -166,11 +163,7 @@ class Judgement(models.Model):
     holds = Holds(remark=[findings, override])
 
     class Meta:
-        constraints = (
-            models.CheckConstraint(
-                condition=models.Q(passed=True) | ~models.Q(override=""), name="override_has_a_reason"
-            ),
-        )
+        constraints = (check("override_has_a_reason", models.Q(passed=True) | ~models.Q(override="")),)
 
     def __str__(self) -> str:
         return str(_("passed") if self.passed else _("overridden"))

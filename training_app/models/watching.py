@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 
@@ -249,7 +250,7 @@ class WatchTurn(models.Model):
     holds = Holds(backup=False)
 
     class Meta:
-        constraints = (models.CheckConstraint(condition=Q(id=1), name="watch_turn_is_one_row"),)
+        constraints = (check("watch_turn_is_one_row", id=1),)
 
     def __str__(self) -> str:
         return str(self.next_at)
