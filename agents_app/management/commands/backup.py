@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from agents_app import audit, backups
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.management.progress import Progress
 
 #: How the names of the files begin that this command names itself.
@@ -32,6 +33,7 @@ class Command(BaseCommand):
             "--keep", type=int, metavar="N", help="of a folder's backups, delete all but the newest N afterwards"
         )
 
+    @refusing(backups.BackupError)
     def handle(self, *args: Any, **options: Any) -> None:
         path, keep = options["file"], options["keep"]
         if keep is not None and (keep < 1 or not path.is_dir()):
@@ -39,11 +41,8 @@ class Command(BaseCommand):
         folder = path if path.is_dir() else None
         if folder is not None:
             path = folder / f"{PREFIX}{timezone.now():%Y-%m-%d-%H%M%S}.zip"
-        try:
-            with Progress(self.stderr) as progress:
-                rows = backups.write(path, progress.tick)
-        except backups.BackupError as error:
-            raise CommandError(str(error)) from None
+        with Progress(self.stderr) as progress:
+            rows = backups.write(path, progress.tick)
         audit.record("site.backed_up", actor=Actor("backup"), detail={"rows": rows})
         size = path.stat().st_size
         self.stdout.write(f"{path}: {rows:,} rows, {size:,} bytes. It holds password digests: keep it safe.")

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents_app import keys
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.models import ApiKey, Pool
 
 
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--days", type=int, metavar="N", help="expires after N days (default: never)")
 
+    @refusing(keys.KeyRefused)
     def handle(self, *args: Any, **options: Any) -> None:
         pools = {pool.slug: pool for pool in Pool.objects.filter(slug__in=options["pool"])}
         for slug in options["pool"]:
@@ -51,17 +53,14 @@ class Command(BaseCommand):
             labels_as = User.objects.filter(username=options["labels_as"]).first()
             if labels_as is None:
                 raise CommandError(f"there is no user {options['labels_as']!r}.")
-        try:
-            key, secret = keys.create_key(
-                options["name"],
-                list(pools.values()),
-                options["scope"] or [ApiKey.Scope.ROUTE.value],
-                Actor("create_api_key"),
-                expires_at=expires,
-                labels_as=labels_as,
-            )
-        except keys.KeyRefused as error:
-            raise CommandError(str(error)) from None
+        key, secret = keys.create_key(
+            options["name"],
+            list(pools.values()),
+            options["scope"] or [ApiKey.Scope.ROUTE.value],
+            Actor("create_api_key"),
+            expires_at=expires,
+            labels_as=labels_as,
+        )
         # The secret alone goes to standard output, so that a script can keep it: KEY=$(manage.py create_api_key ...)
         self.stderr.write(f"{key.name}: {', '.join(key.scopes)} in {', '.join(pools)}. Keep it; it is not shown again.")
         self.stdout.write(secret)

@@ -3,11 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from agents_app.access import Role
 from agents_app.accounts import people
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 
 
 class Command(BaseCommand):
@@ -22,11 +23,9 @@ class Command(BaseCommand):
             "--role", choices=[role.value for role in Role], default=Role.LABELER.value, help="default: labeler"
         )
 
+    @refusing(people.PeopleError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            invitation = people.invite(options["email"], options["role"], Actor("invite_user"))
-        except people.PeopleError as error:
-            raise CommandError(str(error)) from None
+        invitation = people.invite(options["email"], options["role"], Actor("invite_user"))
         if invitation.mailed:
             self.stderr.write(f"A link like it is mailed to {invitation.user.email} by a worker.")
         self.stderr.write("This link sets the password, once:")

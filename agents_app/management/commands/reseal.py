@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.db.models import Model
 
 from agents_app import audit, sealing
 from agents_app.accounts import second_factor
+from agents_app.management.console import refusing
 from agents_app.models import AgentSource, LlmConnection
 from routerweb import hooks
 
@@ -19,17 +20,15 @@ class Command(BaseCommand):
         "Example: python manage.py reseal"
     )
 
+    @refusing(sealing.CannotOpen)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            with transaction.atomic():
-                sealed: list[type[Model]] = [
-                    AgentSource,
-                    LlmConnection,
-                    *(model for models in hooks.sealed_models() for model in models),
-                ]
-                count = sum(sealing.reseal(model) for model in sealed)
-                count += second_factor.reseal()
-        except sealing.CannotOpen as error:
-            raise CommandError(str(error)) from None
+        with transaction.atomic():
+            sealed: list[type[Model]] = [
+                AgentSource,
+                LlmConnection,
+                *(model for models in hooks.sealed_models() for model in models),
+            ]
+            count = sum(sealing.reseal(model) for model in sealed)
+            count += second_factor.reseal()
         audit.record("site.resealed", actor=audit.Actor("reseal"), detail={"secrets": count})
         self.stdout.write(f"{count:,} secrets are sealed under the present SECRET_KEY.")

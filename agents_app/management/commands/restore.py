@@ -4,10 +4,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from agents_app import audit, backups
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.management.progress import Progress
 from routerweb import hooks
 
@@ -27,12 +28,10 @@ class Command(BaseCommand):
             help="give up what the database holds; without it, only an empty one is filled",
         )
 
+    @refusing(backups.BackupError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            with Progress(self.stderr) as progress:
-                rows = backups.restore(options["file"], replace=options["replace"], tick=progress.tick)
-        except backups.BackupError as error:
-            raise CommandError(str(error)) from None
+        with Progress(self.stderr) as progress:
+            rows = backups.restore(options["file"], replace=options["replace"], tick=progress.tick)
         audit.record("site.restored", actor=Actor("restore"), target=options["file"].name, detail={"rows": rows})
         for line in [line for lines in hooks.backup_restored() for line in lines]:
             self.stdout.write(line)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents_app import keys
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.models import ApiKey
 
 
@@ -28,6 +29,7 @@ class Command(BaseCommand):
             "--days", type=int, metavar="N", help="the key expires after N days (default: as it stands)"
         )
 
+    @refusing(keys.KeyRefused)
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["key"]
         # A secret that is given whole would stand in the shell's history; its beginning is enough.
@@ -43,10 +45,7 @@ class Command(BaseCommand):
         if days is not None and not 1 <= days <= 36_500:
             raise CommandError("--days must be from 1 to 36500.")
         expires = timezone.now() + timedelta(days=days) if days else None
-        try:
-            secret = keys.rotate(matches[0], Actor("rotate_api_key"), grace=options["grace"], expires_at=expires)
-        except keys.KeyRefused as error:
-            raise CommandError(str(error)) from None
+        secret = keys.rotate(matches[0], Actor("rotate_api_key"), grace=options["grace"], expires_at=expires)
         key = matches[0]
         until = f"the old one ends {key.old_until:%Y-%m-%d %H:%M %Z}" if key.old_until else "the old one has ended"
         # The secret alone goes to standard output, so that a script can keep it.

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents_app.audit import Actor
 from agents_app.keys import GRACES
+from agents_app.management.console import refusing
 from agents_app.models import ScimToken
 from agents_app.scim import tokens
 
@@ -27,21 +28,19 @@ class Command(BaseCommand):
         )  # fmt: skip
         what.add_argument("--revoke", action="store_true", help="turn the token of that name off")
 
+    @refusing(tokens.TokenRefused)
     def handle(self, *args: Any, **options: Any) -> None:
         name, actor = options["name"], Actor("scim_token")
-        try:
-            if options["revoke"]:
-                tokens.revoke(self._token(name), actor)
-                self.stdout.write(f"{name} is revoked.")
-                return
-            if options["rotate"]:
-                secret = tokens.rotate(self._token(name), actor, grace=options["rotate"])
-            else:
-                if ScimToken.objects.live().filter(name=name).exists():
-                    raise CommandError(f"there is a token {name!r} already. Rotate it with --rotate 24h.")
-                _token, secret = tokens.create(name, actor)
-        except tokens.TokenRefused as error:
-            raise CommandError(str(error)) from None
+        if options["revoke"]:
+            tokens.revoke(self._token(name), actor)
+            self.stdout.write(f"{name} is revoked.")
+            return
+        if options["rotate"]:
+            secret = tokens.rotate(self._token(name), actor, grace=options["rotate"])
+        else:
+            if ScimToken.objects.live().filter(name=name).exists():
+                raise CommandError(f"there is a token {name!r} already. Rotate it with --rotate 24h.")
+            _token, secret = tokens.create(name, actor)
         off = "" if settings.SCIM else " SCIM is off here: set SCIM=1."
         self.stderr.write(
             f"Give it to {name} with the address {settings.SITE_URL}/scim/v2; it is not shown again.{off}"

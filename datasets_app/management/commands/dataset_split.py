@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.management.console import refusing
 from datasets_app.files import exports
 from datasets_app.management.console import pool_of
 from datasets_app.models import Query
@@ -45,6 +46,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--seed", type=int, default=0, help="another seed, another draw (default: 0)")
 
+    @refusing(splits.SplitError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
@@ -53,13 +55,10 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--ratios: {options['ratios']!r} is not three shares; write train/val/test, for example 70/15/15"
             ) from None
-        try:
-            if options["divide_training"]:
-                counts = splits.divide_training(pool, shares, options["seed"])
-            else:
-                counts = splits.assign(pool, shares, options["seed"], include_llm=options["include_llm"])
-        except splits.SplitError as error:
-            raise CommandError(str(error)) from None
+        if options["divide_training"]:
+            counts = splits.divide_training(pool, shares, options["seed"])
+        else:
+            counts = splits.assign(pool, shares, options["seed"], include_llm=options["include_llm"])
         summary = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         self.stdout.write(f"groups that got a split: {summary}")
         waiting = Query.objects.of(pool).filter(gold__isnull=True, group__split="")

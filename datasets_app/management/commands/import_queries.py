@@ -10,6 +10,7 @@ from agents_app import pools
 from agents_app.audit import Actor
 from agents_app.files.formats import Reading, Unreadable
 from agents_app.files.limited import JOB
+from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import checking, imports, looking, meanings, shapes, undoing
 from datasets_app.files.values import Unknown, Values
@@ -102,14 +103,12 @@ class Command(BaseCommand):
         if upload.rows_read and upload.rejected == upload.rows_read:
             raise CommandError(f"{path}: no row of it could be read in; the first problem: {upload.problems.first()}")
 
+    @refusing(undoing.UndoError)
     def _undo(self, pool: Pool, key: int) -> None:
         upload = Import.objects.select_related("dataset__pool").filter(pk=key, dataset__pool=pool).first()
         if upload is None:
             raise CommandError(f"the pool {pool.slug} has no import {key}")
-        try:
-            undone = undoing.undo(upload, Actor("import_queries"))
-        except undoing.UndoError as error:
-            raise CommandError(str(error)) from None
+        undone = undoing.undo(upload, Actor("import_queries"))
         stays = f"; {undone.kept} queries stay, as they were worked on" if undone.kept else ""
         self.stdout.write(
             f"{upload.file_name} is undone: {undone.queries} queries and {undone.labels} labels are gone{stays}"

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import llm
+from agents_app.management.console import refusing
 from datasets_app.management.console import bar, dataset_named, pool_of
 from datasets_app.models import PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
@@ -60,6 +61,7 @@ class Command(BaseCommand):
             raise CommandError(f"job {job.pk} is being worked on elsewhere")
         self._tell(done)
 
+    @refusing(prelabel.PrelabelError)
     def _created(self, pool: Any, options: dict[str, Any]) -> PrelabelJob:
         if not 1 <= options["concurrency"] <= 64:
             raise CommandError("--concurrency: from 1 to 64")
@@ -70,22 +72,19 @@ class Command(BaseCommand):
         if dataset is not None:
             queries = queries.filter(dataset=dataset)
         connection = llm.connection()
-        try:
-            return prelabel.create(
-                pool,
-                queries,
-                base_url=options["base_url"] or connection.base_url,
-                model=options["model"] or connection.model,
-                limit=options["limit"] or None,
-                concurrency=options["concurrency"],
-                batch_size=options["batch_size"],
-                minimum=options["min_agents"],
-                maximum=options["max_agents"],
-                temperature=options["temperature"],
-                fallback=options["fallback"],
-            )
-        except prelabel.PrelabelError as error:
-            raise CommandError(str(error)) from None
+        return prelabel.create(
+            pool,
+            queries,
+            base_url=options["base_url"] or connection.base_url,
+            model=options["model"] or connection.model,
+            limit=options["limit"] or None,
+            concurrency=options["concurrency"],
+            batch_size=options["batch_size"],
+            minimum=options["min_agents"],
+            maximum=options["max_agents"],
+            temperature=options["temperature"],
+            fallback=options["fallback"],
+        )
 
     def _tell(self, job: PrelabelJob) -> None:
         counted = prelabel.counts(job)

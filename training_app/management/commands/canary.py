@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from training_app.models import PromotionRequest
 from training_app.rollout import trials
 from training_app.versions import registry
@@ -26,22 +27,20 @@ class Command(BaseCommand):
             "--override", default="", metavar="REASON", help="start it although the gate refuses; the reason is kept"
         )
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            model = registry.find(options["model"])
-            if options["stop"]:
-                now = trials.canary_of(model.pool, model.kind)
-                if now is None or now.model_id != model.pk:
-                    raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
-                trials.stop_canary(model.pool, model.kind, actor=Actor("canary"))
-                self.stdout.write(f"{registry.active(model.pool, model.kind)} answers everything again.")
-                return
-            canary = trials.start_canary(
-                model, options["share"], actor=Actor("canary"),
-                reason=options["reason"], override=options["override"],
-            )  # fmt: skip
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
+        model = registry.find(options["model"])
+        if options["stop"]:
+            now = trials.canary_of(model.pool, model.kind)
+            if now is None or now.model_id != model.pk:
+                raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
+            trials.stop_canary(model.pool, model.kind, actor=Actor("canary"))
+            self.stdout.write(f"{registry.active(model.pool, model.kind)} answers everything again.")
+            return
+        canary = trials.start_canary(
+            model, options["share"], actor=Actor("canary"),
+            reason=options["reason"], override=options["override"],
+        )  # fmt: skip
         if isinstance(canary, PromotionRequest):
             self.stdout.write(
                 f"{model.name} waits for a person to approve it, on its page or through the API. Nothing has changed yet."

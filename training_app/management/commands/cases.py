@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.management.console import refusing
 from datasets_app.management.console import pool_of
 from training_app.versions import cases, registry
 
@@ -18,13 +19,11 @@ class Command(BaseCommand):
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--model", metavar="NAME", help="the model's name (default: the active one)")
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        try:
-            model = registry.chosen(pool, options.get("model"))
-            checked = cases.check(model)
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
+        model = registry.chosen(pool, options.get("model"))
+        checked = cases.check(model)
         if not checked:
             self.stdout.write(f"{pool.slug} has no must-pass case.")
             return

@@ -11,6 +11,7 @@ import numpy as np
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
+from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import imports, tables
 from datasets_app.labels import snapshots
@@ -59,13 +60,11 @@ class Command(BaseCommand):
         )
         parser.add_argument("--junit", metavar="FILE", help="write what passed and what did not as a JUnit report")
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        try:
-            model = registry.chosen(pool, options.get("model"))
-            router = registry.load_model(model)
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
+        model = registry.chosen(pool, options.get("model"))
+        router = registry.load_model(model)
         rows = self._file_rows(pool, options["input"]) if options.get("input") else _test_rows(pool)
         tally = Tally(router.training, pools.roster(pool, retired=True))
         try:
@@ -236,10 +235,8 @@ class Tally:
 
 
 def _test_rows(pool: Pool) -> Iterator[Row]:
-    try:
+    with refusing(snapshots.SnapshotError):
         snapshot = snapshots.take(pool)
-    except snapshots.SnapshotError as error:
-        raise CommandError(str(error)) from None
     for number, example in enumerate(snapshots.examples(snapshot)):
         if example.split == "test":
             yield Row(number, example.id, example.text, example.required, example.asked, "test")

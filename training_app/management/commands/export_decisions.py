@@ -4,10 +4,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from agents_app.management.console import refusing
 from datasets_app.management.console import pool_of
 from training_app.decision_archive import reading, storage
 from training_app.rollout import decision_exports
@@ -30,7 +31,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         decisions = decision_exports.kept(pool, options["since"], options["until"])
-        try:
+        with refusing(decision_exports.ExportError, storage.ArchiveError, OSError):
             count = decision_exports.write(
                 pool,
                 options["folder"],
@@ -39,8 +40,6 @@ class Command(BaseCommand):
                 words=not options["without_text"],
                 archived=reading.Search(since=options["since"], until=options["until"]),
             )
-        except (decision_exports.ExportError, storage.ArchiveError, OSError) as error:
-            raise CommandError(str(error)) from None
         self.stdout.write(f"{count:,} decisions of {pool.slug} are in {options['folder']}.")
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
+from agents_app.management.console import refusing
 from training_app.answering import decision_partitions
 
 
@@ -13,9 +14,7 @@ class Command(BaseCommand):
         "Example: python manage.py partition_decisions"
     )
 
+    @refusing(decision_partitions.PartitionError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            first = decision_partitions.convert()
-        except decision_partitions.PartitionError as error:
-            raise CommandError(str(error)) from None
+        first = decision_partitions.convert()
         self.stdout.write(f"Decisions are in parts by day from {first.end} on; those before it stay in {first.table}.")

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from training_app.models import PromotionRequest, RouterModel
 from training_app.versions import approvals, gate, registry
 
@@ -28,6 +29,7 @@ class Command(BaseCommand):
             help="take back a promotion, or a canary, that a command asked for, and promote nothing",
         )
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             model = registry.find(options["model"])
@@ -39,8 +41,6 @@ class Command(BaseCommand):
             )
         except gate.GateRefused as error:
             raise CommandError(f'{error} Like this: promote {options["model"]} --override "why"') from None
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
         if isinstance(promotion, PromotionRequest):
             self.stdout.write(f"{model.name} waits for a person to approve it, on its page or through the API.")
             return

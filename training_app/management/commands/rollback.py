@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from datasets_app.management.console import pool_of
 from training_app.models import SET_ROUTER, Promotion
 from training_app.versions import gate, kinds, registry
@@ -27,6 +28,7 @@ class Command(BaseCommand):
             help="go back although a must-pass case is broken; the reason is kept",
         )
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
@@ -39,8 +41,6 @@ class Command(BaseCommand):
             )
         except gate.GateRefused as error:
             raise CommandError(f'{error} Like this: rollback --pool {pool.slug} --override "why"') from None
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
         if promotion.kind == Promotion.Kind.STOPPED:
             self.stdout.write(f"{promotion.model.name} decides no more.")
             return

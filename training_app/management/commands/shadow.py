@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from training_app.rollout import trials
 from training_app.versions import registry
 
@@ -16,12 +17,10 @@ class Command(BaseCommand):
         parser.add_argument("model", metavar="MODEL", help="the model's name, as list_models shows it")
         parser.add_argument("--stop", action="store_true", help="let it score no more; what it scored is kept")
 
+    @refusing(registry.RegistryError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            model = registry.find(options["model"])
-            (trials.stop_shadow if options["stop"] else trials.start_shadow)(model, actor=Actor("shadow"))
-        except registry.RegistryError as error:
-            raise CommandError(str(error)) from None
+        model = registry.find(options["model"])
+        (trials.stop_shadow if options["stop"] else trials.start_shadow)(model, actor=Actor("shadow"))
         self.stdout.write(
             f"{model.name} is a {model.state} again."
             if options["stop"]

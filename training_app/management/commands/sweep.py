@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from datasets_app.management.console import pool_of
 from training_app.management.commands.train import read_config, read_pairs
 from training_app.training import runs, sweeps
@@ -32,21 +33,19 @@ class Command(BaseCommand):
         parser.add_argument("--config", metavar="FILE.yaml", help="settings of every run")
         parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting of every run")
 
+    @refusing(sweeps.SweepError, runs.RunError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         base = {**read_config(options.get("config")), **read_pairs(options["set"])}
-        try:
-            sweep = sweeps.launch(
-                pool,
-                base=base,
-                space=sweeps.read_space("\n".join(options["vary"])),
-                method="random" if options["random"] else "grid",
-                count=options["random"],
-                seeds=options["seeds"],
-                author=Actor("sweep"),
-            )
-        except (sweeps.SweepError, runs.RunError) as error:
-            raise CommandError(str(error)) from None
+        sweep = sweeps.launch(
+            pool,
+            base=base,
+            space=sweeps.read_space("\n".join(options["vary"])),
+            method="random" if options["random"] else "grid",
+            count=options["random"],
+            seeds=options["seeds"],
+            author=Actor("sweep"),
+        )
         count = sweep.runs.count()
         self.stdout.write(
             f"Sweep {sweep.pk}: {count} runs are queued on snapshot {sweep.snapshot}, {sweep.snapshot.rows:,} queries."

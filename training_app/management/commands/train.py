@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import ddqn_router
 from datasets_app.management.console import pool_of
@@ -58,6 +59,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--queue", action="store_true", help="hand the run to a worker and return at once")
 
+    @refusing(ConfigError, runs.RunError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         config = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
@@ -65,18 +67,15 @@ class Command(BaseCommand):
         if options.get("resume") is not None:
             self._resume(pool, options)
             return
-        try:
-            run = runs.launch(
-                pool,
-                kind=options.get("kind") or SET_ROUTER,
-                config=config,
-                promote=bool(options.get("promote")),
-                author=Actor("train"),
-                queue=queue,
-                include_llm=options.get("include_llm"),
-            )
-        except (ConfigError, runs.RunError) as error:
-            raise CommandError(str(error)) from None
+        run = runs.launch(
+            pool,
+            kind=options.get("kind") or SET_ROUTER,
+            config=config,
+            promote=bool(options.get("promote")),
+            author=Actor("train"),
+            queue=queue,
+            include_llm=options.get("include_llm"),
+        )
         if queue:
             self.stdout.write(f"Run {run.pk} is queued: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
             return
