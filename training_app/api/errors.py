@@ -4,7 +4,8 @@
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
@@ -46,6 +47,15 @@ class Refused(exceptions.APIException):
     def body(self) -> dict[str, Any]:
         """What is answered."""
         return {"error": self.error}
+
+
+@contextmanager
+def refused_as(status: int, code: str, *errors: type[Exception], hint: str = "") -> Iterator[None]:
+    """Refuse the request with what one of these errors says, where it ends the block."""
+    try:
+        yield
+    except errors as error:
+        raise Refused(status, code, str(error), hint=hint) from None
 
 
 def refusal_of(error: Exception, path: str) -> Refused:

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from agents_app import allowed_sets
 from agents_app.checks import PoolError
 from agents_app.models import Pool
-from training_app.api.errors import Refused
+from training_app.api.errors import refused_as
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import allowed_sets as shapes
@@ -42,10 +42,8 @@ class AllowedSetsView(OpsView):
         """Replace all rules of the pool: every route obeys them at once, and the next model is trained under them."""
         body = self.body(shapes.SetAllowedSets)
         pool = self.pool(body["pool"])
-        try:
+        with refused_as(422, "invalid", PoolError):
             allowed_sets.set_rules(pool, Rules.from_config(body), actor=self.access.actor)
-        except PoolError as error:
-            raise Refused(422, "invalid", str(error)) from None
         return _told(pool)
 
 

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from training_app.api import examples
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import cases as shapes
@@ -86,10 +86,8 @@ class CheckView(ModelView):
     def get(self, request: Request, name: str) -> Response:
         """Each case beside the model's answer now. `broken` is 0 where all of them hold."""
         model = self.model(name)
-        try:
+        with refused_as(409, "cannot_check", registry.RegistryError):
             checked = cases.check(model)
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_check", str(error)) from None
         answer = {
             "model": model.name,
             "cases": len(checked),

@@ -13,7 +13,7 @@ from agents_app.models import Pool
 from routerweb.pages.downloads import download
 from training_app.answering import explanations, nearest, replays, serving
 from training_app.api import examples, paging
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.schema import operation
 from training_app.api.serializers import decisions as shapes
 from training_app.api.views.runs import ListView, OpsView
@@ -83,12 +83,10 @@ class DecisionsView(ListView):
         """A part of the archive, and what was reported of its decisions. Raises Refused."""
         if not reading.has_some(pool, search):
             return [], {}
-        try:
+        with refused_as(
+            503, "archive_away", ArchiveError, hint="Try again later; decisions before this part were not affected."
+        ):
             part = reading.part(pool, search, place, self.chosen["limit"])
-        except ArchiveError as error:
-            raise Refused(
-                503, "archive_away", str(error), hint="Try again later; decisions before this part were not affected."
-            ) from None
         if part.next:
             self.paginator.lead_to_archive(request, part.next)  # type: ignore[union-attr]
         rows = reading.not_stored(part.rows)
@@ -125,10 +123,8 @@ class ExportView(OpsView):
         pool, kind = self.pool(values["pool"]), values["format"]
         chosen = decision_exports.kept(pool, values["since"], values["until"])
         archived = reading.Search(since=values["since"], until=values["until"])
-        try:
+        with refused_as(409, "cannot_export", decision_exports.ExportError):
             pieces = decision_exports.download(pool, kind, chosen, words=not values["without_text"], archived=archived)
-        except decision_exports.ExportError as error:
-            raise Refused(409, "cannot_export", str(error)) from None
         return download(pieces, FILE, decision_exports.file_name(pool, kind))
 
 
@@ -180,10 +176,8 @@ class ReplayView(OfDecision):
             raise Refused(409, "cannot_replay", "The text of this decision was erased.")
         loaded = serving.current(decision.pool.slug)
         cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
-        try:
+        with refused_as(409, "cannot_replay", registry.RegistryError, ArtifactError):
             replay = replays.replay(decision, replays.router_of(decision), cold)
-        except (registry.RegistryError, ArtifactError) as error:
-            raise Refused(409, "cannot_replay", str(error)) from None
         answer = {
             "decision": decision,
             "replay": replay,

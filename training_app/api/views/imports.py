@@ -15,7 +15,7 @@ from datasets_app.files import checking, ddqn_router, imports, looking, meanings
 from datasets_app.models import Import
 from datasets_app.queries import adding
 from training_app.api import examples
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import imports as shapes
@@ -142,8 +142,6 @@ class UndoImportView(OfImport):
         """Take out the queries, labels, suggestions, people and agents that an import brought, but for queries that somebody has
         worked on since."""
         upload = self.upload(import_id)
-        try:
+        with refused_as(409, "cannot_undo", undoing.UndoError):
             undone = undoing.undo(upload, self.access.actor)
-        except undoing.UndoError as error:
-            raise Refused(409, "cannot_undo", str(error)) from None
         return Response(shapes.UndoneImportSerializer(undone).data)

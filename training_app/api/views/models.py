@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from agents_app.audit import Actor
 from training_app.api import examples
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import models as shapes
@@ -145,10 +145,8 @@ class DeclineView(ModelView):
     def _settle(self, name: str) -> Response:
         body = self.body(shapes.NoteRequest)
         request = self.waiting(name)
-        try:
+        with refused_as(409, "cannot_promote", registry.RegistryError):
             self.settle(request, actor=self.by(), note=body["note"])
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_promote", str(error)) from None
         return Response(shapes.PromotionRequestSerializer(request).data)
 
 
@@ -186,10 +184,8 @@ class PinView(ModelView):
 
     def _pin(self, name: str) -> Response:
         model = self.model(name)
-        try:
+        with refused_as(409, "cannot_pin", registry.RegistryError):
             keeping.pin(model, self.pinned, actor=self.access.actor)
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_pin", str(error)) from None
         return Response(shapes.ModelSerializer(verdict.for_list(headlines.with_headlines([model]))[0]).data)
 
 
@@ -254,10 +250,8 @@ class StartShadowView(ModelView):
 
     def _shadow(self, name: str, change: object) -> Response:
         model = self.model(name)
-        try:
+        with refused_as(409, "cannot_shadow", registry.RegistryError):
             change(model, actor=self.access.actor)  # type: ignore[operator]
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_shadow", str(error)) from None
         return Response(shapes.ModelRoleSerializer(model).data)
 
 

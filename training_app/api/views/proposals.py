@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from agents_app.background_work import work
 from agents_app.pools import PoolError
 from training_app.api import examples
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import proposals as shapes
@@ -94,10 +94,8 @@ class DeclineProposalView(OfProposal):
     def post(self, request: Request, proposal_id: int) -> Response:
         """Close it: it does not come back for the same queries. No body is needed."""
         proposal = self.proposal(proposal_id)
-        try:
+        with refused_as(409, "cannot_decide", proposals.ProposalError):
             proposals.decline(proposal, actor=self.access.actor)
-        except proposals.ProposalError as error:
-            raise Refused(409, "cannot_decide", str(error)) from None
         return self.decided(proposal)
 
 
@@ -117,8 +115,6 @@ class MergeProposalView(OfProposal):
         into = self.body(shapes.MergeProposal)["into"]
         if proposal.agents and into not in proposal.agents:
             raise Refused(400, "invalid", "into must be the id of one of the two agents.", field="into")
-        try:
+        with refused_as(409, "cannot_decide", proposals.ProposalError, PoolError):
             proposals.merge(proposal, into, actor=self.access.actor)
-        except (proposals.ProposalError, PoolError) as error:
-            raise Refused(409, "cannot_decide", str(error)) from None
         return self.decided(proposal)

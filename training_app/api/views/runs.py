@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from training_app.api import examples
-from training_app.api.errors import Refused
+from training_app.api.errors import Refused, refused_as
 from training_app.api.once import once
 from training_app.api.paging import ByStatus, Part
 from training_app.api.schema import operation
@@ -122,10 +122,8 @@ class CancelRunView(OfRun):
     def post(self, request: Request, run_id: int) -> Response:
         """End a run that is queued or running. No body is needed."""
         run = self.run(run_id)
-        try:
+        with refused_as(409, "ended", runs.RunError):
             runs.cancel(run, actor=self.access.actor)
-        except runs.RunError as error:
-            raise Refused(409, "ended", str(error)) from None
         return Response(shapes.RunSerializer(run).data)
 
 
