@@ -20,6 +20,7 @@ from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.admin.history import chips_of
 from datasets_app.models import Snapshot
+from routerweb.pages.telling import told
 from training_app.engine.config import Config
 from training_app.models import Decision, Promotion, RouterModel, Run
 from training_app.training import runs
@@ -46,11 +47,9 @@ def one_by_one(
 ) -> None:
     """Do `act` to each row; what cannot be done is told, and takes none of the others with it."""
     for row in rows:
-        try:
+        with told(request, *errors):
             act(row)
             messages.success(request, done % {"row": row})
-        except errors as error:
-            messages.error(request, str(error))
 
 
 @admin.register(Run)

@@ -29,6 +29,7 @@ from agents_app.views.forms import ROLE_CHOICES, InviteForm, PoolRoleForm, RoleF
 from agents_app.views.settings import draw
 from routerweb.pages import parameters
 from routerweb.pages.downloads import download
+from routerweb.pages.telling import told
 
 PAGE = 50
 EXPORTED_AT_ONCE = 500
@@ -121,11 +122,8 @@ def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, _("Choose one of the roles in the list."))
         return redirect("people")
-    try:
+    with told(request, PeopleError):
         accounts.set_role(user, form.cleaned_data["role"], person(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-    else:
         role = dict(ROLE_CHOICES).get(form.cleaned_data["role"])
         message = _("%(person)s is now %(role)s.") if role else _("%(person)s no longer has a role in all pools.")
         messages.success(request, message % {"person": user.get_username(), "role": role})
@@ -141,11 +139,8 @@ def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, _("Choose a pool, and one of the roles in the list."))
         return redirect("people")
     pool, role = get_pool(request, form.cleaned_data["pool"]), form.cleaned_data["role"]
-    try:
+    with told(request, PeopleError):
         accounts.set_pool_role(user, pool, role, person(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-    else:
         word = dict(PoolRole.Role.choices).get(role)
         message = (
             _("%(person)s is now %(role)s in %(pool)s.")
@@ -161,11 +156,8 @@ def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
 def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Close an account; `person_activate` undoes it."""
     user = _get_user(user_id)
-    try:
+    with told(request, PeopleError):
         accounts.deactivate(user, person(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-    else:
         message = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
         if stopped := ", ".join(key.name for key in accounts.keys_of(user)):
             message += " " + _("Their API keys have stopped until they are reactivated: %(keys)s.") % {"keys": stopped}
@@ -177,12 +169,9 @@ def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Open a closed account again."""
-    try:
+    with told(request, PeopleError):
         user = accounts.reactivate(_get_user(user_id), person(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-        return redirect("people")
-    messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
+        messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
     return redirect("people")
 
 

@@ -16,6 +16,7 @@ from agents_app.scim import groups, tokens
 from agents_app.scim.tokens import TokenRefused
 from agents_app.views.forms import GroupRoleForm, RotationForm, TokenForm
 from agents_app.views.settings import draw
+from routerweb.pages.telling import told
 
 
 @require_role(Role.ADMIN)
@@ -69,11 +70,8 @@ def group_role(request: HttpRequest, group_id: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, _("Choose one of the roles, and a pool, in the list."))
         return redirect("provisioning")
-    try:
+    with told(request, groups.GroupRefused):
         groups.set_role(group, form.cleaned_data["role"], form.cleaned_data["pool"], person(request))
-    except groups.GroupRefused as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, _("The members of “%(name)s” have their role.") % {"name": group.name})
     return redirect("provisioning")
 

@@ -37,6 +37,7 @@ from datasets_app.models import (
 )
 from datasets_app.queries import query_columns, splits
 from routerweb.pages.downloads import download
+from routerweb.pages.telling import told
 
 
 class LabelInline(HistoryInline):
@@ -174,11 +175,8 @@ class QueryAdmin(HistoryAdmin):
     def take_snapshot(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
         chosen = queryset.order_by().values("dataset__pool")
         for pool in Pool.objects.filter(pk__in=chosen):
-            try:
+            with told(request, snapshots.SnapshotError):
                 snapshot = snapshots.take(pool, author=person(request))
-            except snapshots.SnapshotError as error:
-                messages.error(request, str(error))
-            else:
                 messages.success(
                     request,
                     _t("%(snapshot)s holds all %(rows)s labeled queries of the pool.")

@@ -13,6 +13,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from datasets_app.traces import names, traffic
 from routerweb.http import page
 from routerweb.pages import parameters
+from routerweb.pages.telling import told
 
 
 @require_GET
@@ -45,11 +46,8 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
 def traffic_agents(request: HttpRequest, slug: str) -> HttpResponse:
     """Add the agents that traces name and the pool lacks."""
     pool = get_pool(request, slug)
-    try:
+    with told(request, pools.PoolError):
         added = traffic.add_missing(pool, request.POST.getlist("name"), person(request))
-    except pools.PoolError as error:
-        messages.error(request, str(error))
-    else:
         names.read_again(pool)
         message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
         messages.success(request, message)

@@ -31,6 +31,7 @@ from datasets_app.queries import adding, splits
 from datasets_app.traces import exports as trace_exports
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from routerweb.pages.downloads import download
+from routerweb.pages.telling import told
 from training_app.engine.data.files import formula_safe
 
 ROWS = 25
@@ -271,16 +272,13 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     if request.method == "POST":
         newest = pool.snapshots.order_by("-number").values_list("number", flat=True).first() or 0
-        try:
+        with told(request, snapshots.SnapshotError):
             snapshot = snapshots.take(
                 pool,
                 author=person(request),
                 note=request.POST.get("note", "").strip(),
                 include_llm=request.POST.get("include_llm") == "on",
             )
-        except snapshots.SnapshotError as error:
-            messages.error(request, str(error))
-        else:
             if snapshot.number > newest:
                 messages.success(
                     request, _("%(snapshot)s holds %(rows)s queries.") % {"snapshot": snapshot, "rows": snapshot.rows}

@@ -22,6 +22,7 @@ from orchestration_app.backends import figures, measured, savings
 from orchestration_app.models import LANGUAGE_MODELS, Backend, BackendSettings, Executor
 from orchestration_app.pages import pictures
 from orchestration_app.providers import BackendError
+from routerweb.pages.telling import told
 
 WEIGHTS = ("quality", "cost", "latency")
 
@@ -235,11 +236,8 @@ def _keep_terms(request: HttpRequest, rows: list[tuple[Backend, TermsForm, dict[
 def backend_point(request: HttpRequest, slug: str) -> HttpResponse:
     """Choose by an operating point from now on."""
     pool = get_pool(request, slug)
-    try:
+    with told(request, BackendError):
         savings.use(pool, _weight(request.POST.get("share"), -1.0), actor=person(request))
-    except BackendError as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, _("From now on backends are chosen like this."))
     return redirect("settings_backends", slug)
 

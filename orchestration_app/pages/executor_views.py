@@ -25,6 +25,7 @@ from orchestration_app.episodes.judging import figures
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters
+from routerweb.pages.telling import told
 
 LONGEST_TASK = 20_000
 
@@ -65,11 +66,8 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = AnswerRuleForm(pool, request.POST)
     if form.is_valid():
-        try:
+        with told(request, answers.AnswerRuleError):
             answers.save(pool, form.cleaned_data["rule"], form.cleaned_data["composer"], actor=person(request))
-        except answers.AnswerRuleError as error:
-            messages.error(request, str(error))
-        else:
             messages.success(request, _("Saved. New episodes are answered like this."))
     else:
         messages.error(request, "; ".join(str(error) for errors in form.errors.values() for error in errors))

@@ -18,6 +18,7 @@ from datasets_app.models import Gold, Query
 from datasets_app.pages import chat
 from routerweb.http import page
 from routerweb.pages import parameters
+from routerweb.pages.telling import told
 from training_app.decision_archive import reading
 from training_app.models import MustPassCase, RouterModel
 from training_app.versions import cases, registry
@@ -118,12 +119,10 @@ def _say_what_holds(request: HttpRequest, pool: Pool, case: MustPassCase) -> Non
     """Say that the case is kept, and at once what the active model makes of it."""
     undo = "undo:" + reverse("case_remove", args=[pool.slug, case.pk])
     messages.success(request, _("Saved. A model that routes it differently is not promoted."), extra_tags=undo)
-    try:
+    with told(request, registry.RegistryError):
         active = registry.active(pool)
         for broken in cases.broken(cases.check(active, [case]) if active else ()):
             messages.warning(request, _("The model in use breaks it now.") + " " + broken.sentence())
-    except registry.RegistryError as error:
-        messages.error(request, str(error))
 
 
 def _origin(pool: Pool, params: Any) -> Origin:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from routerweb.http import page
+from routerweb.pages.telling import told
 from training_app.engine.measures import COMPARED_SHARES, HEADLINE
 from training_app.models import Canary, Card, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
@@ -118,7 +119,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Make the model the active one, through the gate; `override` says why where it does not pass."""
     model = _model(request, slug, version)
-    try:
+    with told(request, registry.RegistryError):
         promoted = gate.promote(
             model,
             actor=person(request),
@@ -129,8 +130,6 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
         if isinstance(promoted, PromotionRequest):
             sentence = _("The promotion of %(model)s waits for another person's approval.")
         messages.success(request, sentence % {"model": model.name, "pool": model.pool})
-    except registry.RegistryError as error:
-        messages.error(request, str(error))
     return redirect("model", slug, version)
 
 
@@ -146,7 +145,7 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
     """Approve, decline or withdraw the promotion or canary that waits, as `do` says; `note` says why."""
     model = _model(request, slug, version)
     promotion_request, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
-    try:
+    with told(request, registry.RegistryError):
         if promotion_request is None:
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
@@ -163,8 +162,6 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
         else:
             return HttpResponseBadRequest()
         messages.success(request, sentence % {"model": model.name, "pool": model.pool})
-    except registry.RegistryError as error:
-        messages.error(request, str(error))
     return redirect("model", slug, version)
 
 
@@ -209,12 +206,10 @@ def _others(pool: Pool) -> list[dict[str, Any]]:
 def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
     model, on = _model(request, slug, version), request.POST.get("on") == "1"
-    try:
+    with told(request, registry.RegistryError):
         keeping.pin(model, on, actor=person(request))
         text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is no longer pinned.")
         messages.success(request, text % {"model": model.name})
-    except registry.RegistryError as error:
-        messages.error(request, str(error))
     return redirect("models", slug) if request.POST.get("from") == "list" else redirect("model", slug, version)
 
 

@@ -23,6 +23,7 @@ from agents_app.models import Pool
 from agents_app.views.settings import draw
 from routerweb.http import page
 from routerweb.pages import parameters
+from routerweb.pages.telling import told
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, ProcessSign
 from training_app.pages.watching import drift_charts
 from training_app.versions import registry
@@ -157,11 +158,8 @@ def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
     """Use recent traffic as the new reference."""
     model = registry.active(get_pool(request, slug))
     if model is not None:
-        try:
+        with told(request, drift.DriftError):
             drift.accept(model, person(request))
-        except drift.DriftError as error:
-            messages.error(request, str(error))
-        else:
             messages.success(request, _("Recent traffic is the new reference for the next check."))
     return redirect("drift", slug)
 
