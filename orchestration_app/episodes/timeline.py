@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
+from orchestration_app.engine.orchestrating.state import Allowance
 from orchestration_app.episodes import policies, turn_rows
 from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calls import FAILURES, Exchange
@@ -130,7 +131,7 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
     reasons: dict[tuple[int, int, int], list[tuple[str | Promise, float]]] = {}
     for path in {row.path for row in rows}:
         answers = [row for row in rows if row.path == path and row.aim == "answer"]
-        state = policy.begin(episode.messages, max_steps=episode.max_steps, budget=episode.budget)
+        state = policy.begin(episode.messages, Allowance(episode.max_steps, episode.budget))
         for turn in dict.fromkeys(row.turn for row in answers):
             now = [row for row in answers if row.turn == turn]
             for row in now:

@@ -238,12 +238,12 @@ def _optimised(env: Any, steps: int, seed: int) -> Callable[[], int]:
     return lambda: int(np.argmax(served.probabilities(np.concatenate([env.observation(), even]).astype(np.float32))))
 
 
-def estimated(seed: int = 0) -> dict[str, Any]:
+def estimated() -> dict[str, Any]:
     """The estimator on its made-up queries: error of complexity, accuracy and Brier score of category and tool, on test."""
     from orchestration_app.engine.backends import estimator
 
-    train, validation, test = estimator.generated(seed=seed)
-    complexity, category, tool = estimator.fit(train, validation, len(estimator.CATEGORIES), seed).estimate(test.texts)
+    train, validation, test = estimator.generated(seed=0)
+    complexity, category, tool = estimator.fit(train, validation, len(estimator.CATEGORIES), 0).estimate(test.texts)
     return {
         "queries": list(estimator.SIZES),
         "complexity_mae": float(np.abs(complexity - test.complexity).mean()),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orchestration_app.engine.orchestrating.policy import Network, Orchestrator, softmax
 from orchestration_app.engine.orchestrating.rewards import Reward
 from orchestration_app.engine.orchestrating.simulated import SimulatedPool
-from orchestration_app.engine.orchestrating.state import Call, State, features
+from orchestration_app.engine.orchestrating.state import Allowance, Call, State, features
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
 
@@ -194,7 +194,7 @@ class Environment:
 
     def first(self, task: int) -> State:
         """The state in which the episode of a task begins."""
-        blank = self.orchestrator.blank(self.tasks.texts[task], budget=self.budget)
+        blank = self.orchestrator.blank(self.tasks.texts[task], Allowance(budget=self.budget))
         return replace(blank, log_odds=self.tasks.log_odds[task], one_shot=self.tasks.one_shot[task])
 
     def allowed(self, state: State) -> BoolArray:

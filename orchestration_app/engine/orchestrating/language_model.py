@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from orchestration_app.engine.orchestrating.policy import Distribution
 from orchestration_app.engine.orchestrating.reading import silence
-from orchestration_app.engine.orchestrating.state import Call, State, as_messages
+from orchestration_app.engine.orchestrating.state import UNLIMITED, Allowance, Call, State, Task, as_messages
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.llm import LLMError, find_object
@@ -89,24 +89,18 @@ class LanguageModelPolicy:
         self._client, self._own = client, threading.local()
         self._place = {identifier: at for at, identifier in enumerate(self.ids)}
 
-    def begin(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
+    def begin(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
         """The first state of an episode."""
-        limit = max_steps or self.max_steps
+        limit, costs = allowance.max_steps or self.max_steps, allowance.costs or {}
         if self.otherwise is not None:
-            begun: State = self.otherwise.begin(task, max_steps=limit, budget=budget, costs=costs)
+            begun: State = self.otherwise.begin(task, allowance._replace(max_steps=limit))
             return begun
         nothing = np.zeros(len(self.ids), np.float32)
-        estimates = np.array([(costs or {}).get(agent.id, agent.cost) for agent in self.agents], np.float32)
+        estimates = np.array([costs.get(agent.id, agent.cost) for agent in self.agents], np.float32)
         return State(
-            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=limit, budget=budget, place=self._place
-        )
+            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=limit, budget=allowance.budget,
+            place=self._place,
+        )  # fmt: skip
 
     def after(self, state: State, calls: Sequence[Call]) -> State:
         """The state once these calls are done."""

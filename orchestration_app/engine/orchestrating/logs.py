@@ -31,11 +31,9 @@ class KeptEpisode:
     weight: float = 1.0
 
 
-def recorded(
-    task: str, steps: Sequence[KeptStep], score: float, required: frozenset[int] = frozenset()
-) -> RecordedPath:
+def recorded(task: str, steps: Sequence[KeptStep], score: float) -> RecordedPath:
     """A kept path as one to imitate, its order kept."""
-    return RecordedPath(task, required, tuple(call for step in steps for call in step.calls), score, ordered=True)
+    return RecordedPath(task, frozenset(), tuple(call for step in steps for call in step.calls), score, ordered=True)
 
 
 def walked(environment: Environment, task: int, steps: Sequence[KeptStep], score: float) -> Walk | None:

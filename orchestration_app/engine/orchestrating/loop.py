@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import numpy as np
 
 from orchestration_app.engine.orchestrating.policy import Distribution
-from orchestration_app.engine.orchestrating.state import Call, State, as_messages
+from orchestration_app.engine.orchestrating.state import UNLIMITED, Allowance, Call, State, Task, as_messages
 from orchestration_app.engine.orchestrating.turns import (
     Decision,
     Ended,
@@ -53,14 +53,7 @@ class Policy(Protocol):
     def ids(self) -> tuple[int, ...]:
         """The ids of its agents."""
 
-    def begin(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
+    def begin(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
         """The first state of an episode."""
 
     def after(self, state: State, calls: Sequence[Call]) -> State:
@@ -104,7 +97,7 @@ def estimated(agent: int, state: State) -> float:
 
 def next_step(
     policy: Policy,
-    task: str | Sequence[Mapping[str, str]],
+    task: Task,
     calls: Sequence[Call] = (),
     limits: Limits | None = None,
     *,
@@ -115,7 +108,7 @@ def next_step(
     """The next decision of an episode whose calls the application makes itself; each call so far was a step. Greedy, or drawn by
     `seed`."""
     limits = limits or Limits()
-    state = policy.begin(task, max_steps=limits.max_steps, budget=limits.budget, costs=costs)
+    state = policy.begin(task, Allowance(limits.max_steps, limits.budget, costs))
     for call in calls:
         state = policy.after(state, [call])
     questions = _decided(policy, state, limits, _Purse(state.left), worst, 0, _generator(seed, 0, state.steps))
@@ -130,7 +123,7 @@ def next_step(
 
 def episode(
     policy: Policy,
-    task: str | Sequence[Mapping[str, str]],
+    task: Task,
     limits: Limits | None = None,
     **terms: Unpack[Terms],
 ) -> Turns:
@@ -155,7 +148,7 @@ def episode(
 
 def questioned(
     policy: Policy,
-    task: str | Sequence[Mapping[str, str]],
+    task: Task,
     limits: Limits | None = None,
     *,
     costs: Mapping[int, float] | None = None,
@@ -165,7 +158,7 @@ def questioned(
 ) -> Generator[Turn | Question, Any, Ended]:
     """`episode`, and what it asks its policy: send each Question its Distribution."""
     limits = limits or Limits()
-    first = policy.begin(as_messages(task), max_steps=limits.max_steps, budget=limits.budget, costs=costs)
+    first = policy.begin(as_messages(task), Allowance(limits.max_steps, limits.budget, costs))
     purse = _Purse(float("inf") if limits.budget is None else limits.budget)
     paths = [_Path(number, first) for number in range(limits.paths)]
     spent = _Spent()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from orchestration_app.engine.orchestrating.policy import Distribution
 from orchestration_app.engine.orchestrating.reading import silence
-from orchestration_app.engine.orchestrating.state import Call, State, as_messages, task_of
+from orchestration_app.engine.orchestrating.state import UNLIMITED, Allowance, Call, State, Task, as_messages, task_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.routing.routes import Route
 
@@ -41,22 +41,16 @@ class OneShot:
         self.max_steps = len(self.ids)
         self._place = {identifier: at for at, identifier in enumerate(self.ids)}
 
-    def begin(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
-        """The first state of an episode; agents that `costs` does not name cost what the router was trained with."""
+    def begin(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
+        """The first state of an episode."""
+        costs = allowance.costs or {}
         messages = as_messages(task)
         chosen = self._explored(frozenset(self.router.route(task_of(messages)).agents))
-        estimates = [(costs or {}).get(agent.id, agent.cost) for agent in self.router.agents]
+        estimates = [costs.get(agent.id, agent.cost) for agent in self.router.agents]
         return State(
             messages, self.ids, np.zeros(len(self.ids), np.float32),
             np.array([identifier in chosen for identifier in self.ids], np.float32), np.array(estimates, np.float32),
-            max_steps=max_steps or self.max_steps, budget=budget, place=self._place,
+            max_steps=allowance.max_steps or self.max_steps, budget=allowance.budget, place=self._place,
         )  # fmt: skip
 
     def _explored(self, chosen: frozenset[int]) -> frozenset[int]:

@@ -21,7 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestration_app.engine.orchestrating.reading import Outputs, Reader, silence
-from orchestration_app.engine.orchestrating.state import OWN, SHARED, WIDTH, Call, Heard, State, as_messages, features
+from orchestration_app.engine.orchestrating.state import (
+    OWN,
+    SHARED,
+    UNLIMITED,
+    WIDTH,
+    Allowance,
+    Call,
+    Heard,
+    State,
+    Task,
+    as_messages,
+    features,
+)
 from training_app.engine.data import artifact
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
@@ -156,29 +168,15 @@ class Orchestrator:
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
-    def begin(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
-        """The state of a new episode: `task` a text or a conversation, `max_steps` 0 for the policy's own, `budget` and `costs` (by
-        agent id; those that are not named cost what the version was trained with) in the pool's currency."""
-        state = self.blank(task, max_steps=max_steps, budget=budget, costs=costs)
+    def begin(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
+        """The state of a new episode."""
+        state = self.blank(task, allowance)
         log_odds = self.reader.task(state.task)
         return replace(state, log_odds=log_odds, one_shot=self.reader.one_shot(log_odds[None])[0])
 
-    def blank(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
+    def blank(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
         """`begin` before the task is read."""
+        max_steps, budget, costs = allowance
         estimates = self._costs
         if costs:
             estimates = np.array([costs.get(i, c) for i, c in zip(self.ids, self._costs, strict=True)], np.float32)

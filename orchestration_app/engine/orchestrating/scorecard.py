@@ -26,13 +26,12 @@ def scorecard(
     measured: Environment,
     train: Environment | None = None,
     *,
-    others: Mapping[str, Chooser] | None = None,
     llm: Chooser | None = None,
     llm_tasks: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Everything measured on the tasks of `measured`; JSON-able. Baselines learn on `train`, and are left out
-    without it; `others` come beside them. `llm` walks `llm_tasks` of the tasks, drawn at random, and is compared on those.
+    without it. `llm` walks `llm_tasks` of the tasks, drawn at random, and is compared on those.
 
     `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once, time
     among them), success (a whole score), score (0 to 1), cost in the pool's currency, seconds that its calls took one after another,
@@ -57,7 +56,7 @@ def scorecard(
         rivals = baselines.of_pool(world.pool, train, seed)
     else:
         rivals = baselines.of_world(train, seed)
-    for name, chooser in {**rivals, **(others or {})}.items():
+    for name, chooser in rivals.items():
         theirs = values(measured, walk(measured, chooser, range(len(measured)), keep=False))
         card["baselines"][name] = {"metrics": figures(theirs), "difference": lead(mine, theirs)}
     if card["baselines"]:

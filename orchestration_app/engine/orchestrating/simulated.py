@@ -147,25 +147,34 @@ class SimulatedPool:
         return [f"{text} (ticket {ticket})" for text, ticket in zip(texts, tickets.tolist(), strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a simulated pool works, by its hidden states: `moves(agent id, state)` is what may come of a call, `right` whether an
+    episode that ends in a state was a success, `needs` whom somebody who knows all would call in it."""
+
+    states: Sequence[Hidden]
+    moves: Callable[[int, Hidden], Moves]
+    right: Callable[[Hidden], bool]
+    needs: Callable[[Hidden], frozenset[int]]
+
+
 def simulated_pool(
     name: str,
     agents: Sequence[Agent],
-    states: Sequence[Hidden],
     kinds: Sequence[tuple[float, Sequence[str], Callable[[Hidden], float]]],
     sayings: dict[str, Saying],
-    moves: Callable[[int, Hidden], Moves],
-    right: Callable[[Hidden], bool],
-    needs: Callable[[Hidden], frozenset[int]],
+    rules: Rules,
     max_steps: int,
 ) -> SimulatedPool:
-    """A pool from functions of hidden states: `kinds` are (share, wordings, weight of a hidden state), `moves(agent id, state)`
-    what may come of a call. Raises ValueError where probabilities do not sum to one."""
+    """A pool by its rules; `kinds` of tasks are (share, wordings, weight of a hidden state). Raises ValueError where probabilities
+    do not sum to one."""
+    states = rules.states
     at = {state: h for h, state in enumerate(states)}
     observations = {name: o for o, name in enumerate(sayings)}
     dynamics = np.zeros((len(agents), len(states), len(sayings), len(states)))
     for a, agent in enumerate(agents):
         for state, h in at.items():
-            for probability, observation, successor in moves(agent.id, state):
+            for probability, observation, successor in rules.moves(agent.id, state):
                 dynamics[a, h, observations[observation], at[successor]] += probability
     if not np.allclose(dynamics.sum(axis=(2, 3)), 1):
         raise ValueError(f"the moves of {name} do not sum to one")
@@ -180,9 +189,9 @@ def simulated_pool(
         tuple(task_kinds),
         sayings,
         dynamics,
-        np.array([right(state) for state in states], np.bool_),
+        np.array([rules.right(state) for state in states], np.bool_),
         max_steps,
-        needs={state: needs(state) for state in states},
+        needs={state: rules.needs(state) for state in states},
     )
 
 

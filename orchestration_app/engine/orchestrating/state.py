@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,22 @@ SHARED = (
 )
 ENCODING = 16  # numbers that encode an output
 WIDTH = len(SHARED) + 2 * ENCODING  # of what all agents share
+
+
+#: A task as a text, or as the messages of a conversation.
+Task = str | Sequence[Mapping[str, str]]
+
+
+class Allowance(NamedTuple):
+    """What an episode may take: `max_steps`, 0 for the policy's own, and `budget` in the pool's currency. `costs` estimates calls by
+    agent id; those that are not named cost what the version was trained with."""
+
+    max_steps: int = 0
+    budget: float | None = None
+    costs: Mapping[int, float] | None = None
+
+
+UNLIMITED = Allowance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +246,6 @@ def task_of(messages: Sequence[Mapping[str, str]]) -> str:
     return str(messages[-1].get("content", "")) if messages else ""
 
 
-def as_messages(task: str | Sequence[Mapping[str, str]]) -> tuple[Mapping[str, str], ...]:
+def as_messages(task: Task) -> tuple[Mapping[str, str], ...]:
     """A task as a conversation: a text is one message of the user."""
     return ({"role": "user", "content": task},) if isinstance(task, str) else tuple(task)

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 from orchestration_app.engine.orchestrating.environment import RecordedPath
-from orchestration_app.engine.orchestrating.simulated import Hidden, Moves, Saying, SimulatedPool, simulated_pool
+from orchestration_app.engine.orchestrating.simulated import Hidden, Moves, Rules, Saying, SimulatedPool, simulated_pool
 from orchestration_app.engine.orchestrating.state import Call
 from training_app.engine.data.examples import Agent, Example
 
@@ -142,17 +142,8 @@ def support_pool() -> SimulatedPool:
             (share * 0.3, again, _weight(sounds, 0.60)),
         ]
     states = list(product(DESKS, (False, True), ("none", "wrong", "right")))
-    return simulated_pool(
-        "support desk",
-        AGENTS,
-        states,
-        kinds,
-        SAYINGS,
-        _moves,
-        lambda s: s[2] == "right",
-        _needs,
-        max_steps=7,
-    )
+    rules = Rules(states, _moves, lambda s: s[2] == "right", _needs)
+    return simulated_pool("support desk", AGENTS, kinds, SAYINGS, rules, max_steps=7)
 
 
 def detour_pool(experts: int = 4) -> SimulatedPool:
@@ -188,10 +179,8 @@ def detour_pool(experts: int = 4) -> SimulatedPool:
         "refused": Saying(("There is nothing to sign.",)),
     }
     kinds = [(1.0, ("Please see to this form", "A form has come in"), lambda s: float(s[1] == "open"))]
-    return simulated_pool(
-        "detour", agents, states, kinds, sayings, moves, lambda s: s[1] == "signed",
-        lambda s: frozenset({0, 1 + s[0], signs}), max_steps=6,
-    )  # fmt: skip
+    rules = Rules(states, moves, lambda s: s[1] == "signed", lambda s: frozenset({0, 1 + s[0], signs}))
+    return simulated_pool("detour", agents, kinds, sayings, rules, max_steps=6)
 
 
 #: Settings with which the demo pool's orchestrator is trained.

@@ -1,7 +1,7 @@
 """The loop: what it hands out, what it never spends, and how it goes on from stored turns."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestration_app.engine.orchestrating.loop import drive, episode, next_step
 from orchestration_app.engine.orchestrating.policy import Distribution, Orchestrator, fresh_network
 from orchestration_app.engine.orchestrating.reading import Reader
-from orchestration_app.engine.orchestrating.state import Call, State
+from orchestration_app.engine.orchestrating.state import UNLIMITED, Allowance, Call, State, Task
 from orchestration_app.engine.orchestrating.turns import (
     Ended,
     Failure,
@@ -39,15 +39,8 @@ class Scripted:
         self.ids = self.inner.ids
         self.rows = logits
 
-    def begin(
-        self,
-        task: str | Sequence[Mapping[str, str]],
-        *,
-        max_steps: int = 0,
-        budget: float | None = None,
-        costs: Mapping[int, float] | None = None,
-    ) -> State:
-        return self.inner.begin(task, max_steps=max_steps, budget=budget, costs=costs)
+    def begin(self, task: Task, allowance: Allowance = UNLIMITED) -> State:
+        return self.inner.begin(task, allowance)
 
     def after(self, state: State, calls: Sequence[Call]) -> State:
         return self.inner.after(state, calls)

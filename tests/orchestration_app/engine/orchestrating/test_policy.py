@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from orchestration_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network, softmax
 from orchestration_app.engine.orchestrating.reading import Reader
-from orchestration_app.engine.orchestrating.state import ENCODING, Call, State
+from orchestration_app.engine.orchestrating.state import ENCODING, Allowance, Call, State
 from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
@@ -24,7 +24,7 @@ def orchestrator(seed: int = 0, repeats: int = 2) -> Orchestrator:
 
 
 def after(policy: Orchestrator, *calls: Call) -> State:
-    state = policy.begin("what is this?", budget=5.0)
+    state = policy.begin("what is this?", Allowance(budget=5.0))
     for call in calls:
         state = policy.after(state, [call])
     return state
@@ -72,8 +72,8 @@ def test_cost_steps_and_budget_are_in_the_state() -> None:
     dear = after(policy, Call(7, "yes", cost=4.0))
     assert seen(dear) != seen(after(policy, Call(7, "yes", cost=1.0)))
     assert dear.left == 1.0
-    assert seen(policy.begin("x", budget=1.0)) != seen(policy.begin("x", budget=2.0))
-    assert seen(policy.begin("x", max_steps=3)) != seen(policy.begin("x", max_steps=4))
+    assert seen(policy.begin("x", Allowance(budget=1.0))) != seen(policy.begin("x", Allowance(budget=2.0)))
+    assert seen(policy.begin("x", Allowance(max_steps=3))) != seen(policy.begin("x", Allowance(max_steps=4)))
 
 
 def test_an_agent_is_called_so_often_and_not_more() -> None:
@@ -87,7 +87,7 @@ def test_an_agent_is_called_so_often_and_not_more() -> None:
 
 def test_at_the_last_step_only_stop_is_left() -> None:
     policy = orchestrator()
-    state = policy.after(policy.begin("x", max_steps=1), [Call(7, "a")])
+    state = policy.after(policy.begin("x", Allowance(max_steps=1)), [Call(7, "a")])
     assert policy.distribution(state).stop == 1.0
     assert policy.distribution(state).greedy() is None
 
