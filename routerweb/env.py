@@ -6,7 +6,7 @@ found and what would do. Every read is recorded in `DOCUMENTED`, from which the 
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -54,9 +54,9 @@ def load_file(path: Path) -> None:
         os.environ.setdefault(name, value)
 
 
-def _read(name: str, kind: str, default: T, parse: Callable[[str], T], environ: Mapping[str, str] | None = None) -> T:
+def _read(name: str, kind: str, default: T, parse: Callable[[str], T]) -> T:
     DOCUMENTED[name] = Setting(name, kind, "" if default is None else str(default))
-    raw = (os.environ if environ is None else environ).get(name)
+    raw = os.environ.get(name)
     if raw is None or raw.strip() == "":
         return default
     try:

@@ -82,9 +82,9 @@ def as_object(raw: bytes) -> Any:
         raise SourceError(_("The answer is not JSON that can be read.")) from None
 
 
-def fetched(url: str, *, seconds: float = SECONDS) -> bytes:
+def fetched(url: str) -> bytes:
     """What a GET brings, at most MOST_BYTES of it. Raises SourceError."""
-    return exchanged("GET", url, seconds=seconds)[0]
+    return exchanged("GET", url)[0]
 
 
 def exchanged(

@@ -202,13 +202,12 @@ def take(
     pool: Pool,
     project: Project,
     *,
-    dataset: Dataset | None = None,
     progress: storing.Progress | None = None,
     actor: Who = None,
 ) -> ImportedProject:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
     result = ImportedProject(pools.load_agents(pool, project.agents, actor), [])
-    target = dataset or adding.dataset_of(pool)
+    target = adding.dataset_of(pool)
     # First the splits, which then hold for the same texts of the file that has all; last what has no label.
     files = [(path, split) for split, path in project.splits.items()]
     files += [(path, "") for path in (project.tasks, project.raw) if path is not None]

@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -258,11 +258,11 @@ def prune() -> int:
     return privacy.delete_old(waiting, "created_at", default=settings.EPISODE_DAYS, rows_at_once=200)
 
 
-def redact_ended(now: datetime | None = None) -> int:
+def redact_ended() -> int:
     """Take out of episodes what their pools redact, once they have ended for a minute: agents read the real task, and who waits for
     the answer reads that. Returns how many. A schedule calls it each minute."""
     done = 0
-    before = (now or timezone.now()) - ANSWER_READ
+    before = timezone.now() - ANSWER_READ
     for pool, redactor in privacy.redactors().items():
         ended = Episode.objects.filter(pool=pool, redacted=False, finished_at__lt=before)
         for episode in ended.exclude(status__in=UNDER_WAY).order_by("finished_at")[:500]:

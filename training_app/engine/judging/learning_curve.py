@@ -98,12 +98,12 @@ def table(curve: Mapping[str, Any], measure: str = PRIMARY) -> Iterator[str]:
     for name in sorted(routers, key=lambda n: -statistics.fmean(routers[n][sizes[-1]][measure])):
         cells = []
         for size in sizes:
-            mean, low, _ = interval(routers[name][size][measure])
+            mean, low, _ = interval(routers[name][size][PRIMARY])
             cells.append((f"{mean:.3f} ± {mean - low:.3f}" if several else f"{mean:.3f}").rjust(15))
         yield " ".join([name.ljust(14), *cells])
 
 
-def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
+def svg(curve: Mapping[str, Any]) -> str:
     """The curves as a picture: labels along, by their order, the mean up, with its interval."""
     sizes = [str(size) for size in curve["sizes"]]
     margin, top, width, height = 44, 14, 520, 300
@@ -114,7 +114,7 @@ def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {margin + width + 130} {top + height + 40}" role="img" '
-        f'aria-label="Mean test {measure} by labels" font-family="sans-serif" font-size="11">',
+        f'aria-label="Mean test {PRIMARY} by labels" font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for step in range(0, 11, 2):
@@ -128,7 +128,7 @@ def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
     )
     for n, (name, by_size) in enumerate(curve["routers"].items()):
         colour = _COLOURS[n % len(_COLOURS)]
-        points = [interval(by_size[size][measure]) for size in sizes]
+        points = [interval(by_size[size][PRIMARY]) for size in sizes]
         line = " ".join(f"{x:.1f},{up(mean):.1f}" for x, (mean, _, _) in zip(across, points, strict=True))
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for x, (mean, low, high) in zip(across, points, strict=True):

@@ -26,6 +26,7 @@ from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
 
 MAX_ERRORS = 2_000  # errors listed in a scorecard
+PERTURBED = 1_000  # texts whose answers are tried with typos and the like, at most
 NEIGHBOURS = 3  # nearest training queries beside each
 
 
@@ -177,21 +178,19 @@ def abstention(
 STRANGE_TURNS = "strange_turns"
 
 
-def robustness(router: Router, texts: Sequence[str], *, seed: int = 0, limit: int = 1000) -> dict[str, float]:
-    """The share of answers that change under each perturbation, over at most `limit` texts."""
-    texts = list(texts[:limit])
+def robustness(router: Router, texts: Sequence[str], *, seed: int = 0) -> dict[str, float]:
+    """The share of answers that change under each perturbation, over at most PERTURBED texts."""
+    texts = list(texts[:PERTURBED])
     if not texts:
         return {}
     before = router.selections(texts)
     return {name: metrics.flip_rate(before, sets) for name, sets in _perturbed(router, texts, seed)}
 
 
-def robustness_jaccard(
-    router: Router, texts: Sequence[str], required: BoolArray, *, seed: int = 0, limit: int = 1000
-) -> dict[str, float]:
-    """The mean Jaccard of the first `limit` texts as they are ("clean") and under each perturbation: an answer that flips
+def robustness_jaccard(router: Router, texts: Sequence[str], required: BoolArray, *, seed: int = 0) -> dict[str, float]:
+    """The mean Jaccard of the first PERTURBED texts as they are ("clean") and under each perturbation: an answer that flips
     may have been wrong before. required bool[N, A]."""
-    texts, required = list(texts[:limit]), required[:limit]
+    texts, required = list(texts[:PERTURBED]), required[:PERTURBED]
     if not texts:
         return {}
     answers = [("clean", router.selections(texts)), *_perturbed(router, texts, seed)]

@@ -83,10 +83,10 @@ def difference(
     return Difference(mean, mean - half, mean + half, fewest, len(parts))
 
 
-def width(variance: float, alpha: float = ALPHA, rho: float = RHO) -> float:
+def width(variance: float) -> float:
     """Half the width of the confidence sequence at that variance."""
     information = 1 / variance
-    return sqrt((information + rho) * log((information + rho) / (rho * alpha**2))) / information
+    return sqrt((information + RHO) * log((information + RHO) / (RHO * ALPHA**2))) / information
 
 
 def mismatch(new: int, units: int, share: float) -> float:
