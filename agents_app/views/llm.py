@@ -113,7 +113,6 @@ def llm_page(request: HttpRequest) -> HttpResponse:
         "presets": llm.PRESETS,
         "preset": preset,
         "problem": problem,
-        "wanted": wanted,
         "details_open": bool(form["price_in"].errors or form["price_out"].errors),
     }
     return draw(request, "agents_app/llm.html", "settings_llm", context, title=_t("LLM"), pool=wanted)

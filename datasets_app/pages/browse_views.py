@@ -59,7 +59,6 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "undo_last": last is not None and last.total > bulk.AT_ONCE and last.finished_at and not last.undone_at,
         "action": request.GET.get("action", ""),
         "agent_asked": request.GET.get("agent", ""),
-        "may_prelabel": bool(roles_of(request.user, pool) & {Role.REVIEWER, Role.OPS}),
     }
     if wants_fragment(request):
         return render(request, "datasets_app/_queries_list.html", context)

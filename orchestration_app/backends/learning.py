@@ -30,15 +30,14 @@ LEAST, CERTAIN = 50, 3.0
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Learner and direct estimate over the same time: judged calls, mean worth for the pool's preference, success; and the difference.
+    """Learner and direct estimate over the same time: judged calls, success, and the difference in mean
+    worth for the pool's preference.
 
     `low` and `high` are CERTAIN standard errors around it; NaN where either has fewer than two calls.
     """
 
     ours: int
     theirs: int
-    worth: float
-    their_worth: float
     success: float
     their_success: float
     difference: float
@@ -148,6 +147,5 @@ def compared(
     if min(len(ours), len(theirs)) > 1:
         error = math.sqrt(sum(float(np.var([w for w, _ in some], ddof=1)) / len(some) for some in (ours, theirs)))
     return Compared(
-        len(ours), len(theirs), worth, their_worth, success, their_success, difference, difference - CERTAIN * error,
-        difference + CERTAIN * error,
+        len(ours), len(theirs), success, their_success, difference, difference - CERTAIN * error, difference + CERTAIN * error
     )  # fmt: skip

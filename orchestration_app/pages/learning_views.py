@@ -57,7 +57,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
     agents, chains = pairs.of_pool(pool)
     ran, of_backends = pairs.backends_of(pool)
     context = {
-        "form": form, "kept": settings_row, "judging": "judge" in request.GET, "log": len(log), "has_backends": bool(rows),
+        "form": form, "kept": settings_row, "judging": "judge" in request.GET, "log": len(log),
         "compared": learning.compared(
             log, Preference.of(settings_row.quality, settings_row.cost, settings_row.latency),
             {agent: scales([row.expected for row in some]) for agent, some in of_agent.items()}, settings_row.learning_since,

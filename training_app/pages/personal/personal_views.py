@@ -49,7 +49,7 @@ class TermsForm(forms.Form):
 def personal_data(request: HttpRequest) -> HttpResponseBase:
     """`do` is find, export or erase; erasing is done with `sure`."""
     form = TermsForm(request.POST or None)
-    context: dict[str, Any] = {"form": form, "most_queries": QUERIES}
+    context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         terms, actor, action = form.cleaned_data["terms"], person(request), request.POST.get("do")
         if action == "export":

@@ -157,7 +157,7 @@ def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:
 def run_near(request: HttpRequest, slug: str) -> HttpResponse:
     """Near-duplicates across splits, as a part of the preview; a page of its own without HTMX."""
     pool = get_pool(request, slug)
-    context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool)), "least": near.NEAR}
+    context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool))}
     if request.headers.get("HX-Request"):
         return render(request, "training_app/_near.html", context)
     crumbs = [(pool.name, reverse("home")), (_("Train a model"), reverse("run_new", args=[slug]))]

@@ -56,7 +56,6 @@ def case_list(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "rows": sorted(checked, key=lambda checked_case: checked_case.holds),
         "unchecked": [] if checked else [(case, _agents(pool, case.required)) for case in own_cases],
-        "summary": cases.summary(checked),
         "broken": len(cases.broken(checked)),
         "model": model,
         "models": models if model is None or model in models else [model, *models],

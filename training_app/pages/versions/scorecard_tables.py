@@ -33,7 +33,6 @@ def context(model: RouterModel, params: Mapping[str, str], *, may_label: bool = 
         "leaderboard": leaderboard(model, compared),
         "rivals": others,
         "against": against,
-        "against_name": others.get(against, ""),
         "by_size": [
             (size, row, lead.get("by_size", {}).get(size, {}).get("difference"))
             for size, row in card.get("by_size", {}).items()

@@ -188,7 +188,7 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
                 messages.success(request, _("Alarms are posted to that channel. Send a test to see one."))
                 return redirect("settings_alarms", slug)
             if receiver.kind in AlarmReceiver.SIGNED:
-                context |= {"secret": deliveries.secret_of(receiver), "made": receiver, "address": ""}
+                context |= {"secret": deliveries.secret_of(receiver), "address": ""}
             else:
                 messages.success(request, _("Alarms are mailed to %(address)s.") % {"address": receiver.address})
                 return redirect("settings_alarms", slug)
