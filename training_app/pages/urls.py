@@ -1,19 +1,42 @@
-from django.urls import URLPattern, URLResolver, include, path
+"""Addresses of the home page, runs, models, live traffic, decisions and alarms."""
+
+from django.urls import URLPattern, URLResolver, path
 
 from training_app.pages.answering import archive_views, route_views
 from training_app.pages.home import home_views
 from training_app.pages.personal import personal_views
-from training_app.pages.rollout import outcome_views
+from training_app.pages.rollout import check_views, live_views, outcome_views
 from training_app.pages.training import compare_views, rule_views, run_views, sweep_views
 from training_app.pages.versions import case_views, model_views
+from training_app.pages.watching import alarm_views, proposal_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
     path("pools/sample/", home_views.sample_pool, name="sample_pool"),
     path("p/<slug:slug>/", home_views.pool_home, name="pool_home"),
     path("personal-data/", personal_views.personal_data, name="personal_data"),
-    path("", include("training_app.pages.rollout.live_urls")),
-    path("", include("training_app.pages.watching.alarm_urls")),
+    path("p/<slug:slug>/check/", check_views.check, name="check_answers"),
+    path("p/<slug:slug>/decisions/live/", live_views.live, name="decisions_live"),
+    path("p/<slug:slug>/decisions/outcomes/", live_views.outcomes, name="decisions_outcomes"),
+    path("p/<slug:slug>/decisions/off-policy/", live_views.off_policy, name="decisions_off_policy"),
+    path("p/<slug:slug>/settings/live/", live_views.settings, name="settings_live"),
+    path("p/<slug:slug>/alarms/", alarm_views.alarm_list, name="alarms"),
+    path("p/<slug:slug>/alarms/health/", alarm_views.health_page, name="health_page"),
+    path("p/<slug:slug>/alarms/<int:alarm_id>/mute/", alarm_views.alarm_mute, name="alarm_mute"),
+    path("p/<slug:slug>/proposals/", proposal_views.proposal_list, name="proposals"),
+    path("p/<slug:slug>/drift/", alarm_views.drift_page, name="drift"),
+    path("p/<slug:slug>/drift/look/", alarm_views.drift_look, name="drift_look"),
+    path("p/<slug:slug>/drift/accept/", alarm_views.drift_accept, name="drift_accept"),
+    path("p/<slug:slug>/settings/alarms/", alarm_views.receiver_list, name="settings_alarms"),
+    path("p/<slug:slug>/settings/alarms/<int:receiver_id>/test/", alarm_views.receiver_test, name="receiver_test"),
+    path(
+        "p/<slug:slug>/settings/alarms/<int:receiver_id>/remove/", alarm_views.receiver_remove, name="receiver_remove"
+    ),
+    path(
+        "p/<slug:slug>/settings/alarms/<int:receiver_id>/restore/",
+        alarm_views.receiver_restore,
+        name="receiver_restore",
+    ),
     path("p/<slug:slug>/runs/", run_views.run_list, name="runs"),
     path("p/<slug:slug>/runs/new/", run_views.run_new, name="run_new"),
     path("p/<slug:slug>/runs/near/", run_views.run_near, name="run_near"),
