@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Q
-from django.forms import Form
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,6 +20,7 @@ from agents_app.pools import PoolError
 from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
 from routerweb.http import Crumb, page, remember_pool, takes_file, wants_fragment
 from routerweb.pages.downloads import download
+from routerweb.pages.telling import told_in
 from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
@@ -38,10 +38,6 @@ def _crumbs(pool: Pool, *, agents: bool = True) -> list[Crumb]:
     return [*trail, (_("Agents"), reverse("agents", args=(pool.slug,)))] if agents else trail
 
 
-def _tell(form: Form, error: PoolError) -> None:
-    form.add_error(error.field if error.field in form.fields else None, str(error))
-
-
 @takes_file
 @require_role(Role.OPS)
 @require_http_methods(["GET", "POST"])
@@ -50,11 +46,8 @@ def pool_new(request: HttpRequest) -> HttpResponse:
     form = PoolForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        try:
+        with told_in(form, PoolError):
             pool = _make_pool(request, values)
-        except PoolError as error:
-            _tell(form, error)
-        else:
             # The next step; where no part of the product takes files, home, which says what is missing.
             importing = address("import", pool)
             messages.success(request, _welcome(pool))
@@ -128,11 +121,8 @@ def agent_add(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = AgentForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, PoolError):
             agent = pools.add_agent(pool, **form.cleaned_data, actor=person(request))
-        except PoolError as error:
-            _tell(form, error)
-        else:
             messages.success(request, _("%(agent)s was added.") % {"agent": agent})
             return redirect("agent_add" if "another" in request.POST else "agents", pool.slug)
     context = {"pool": pool, "form": form}
@@ -148,14 +138,11 @@ def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
     form = SeveralAgentsForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        try:
+        with told_in(form, PoolError):
             lines, listed = _given(values)
             if not lines and not listed:
                 raise PoolError(_("Paste at least one line, or choose a file."), "agents")
             added = rosters.add_several(pool, lines, listed, actor=person(request))
-        except PoolError as error:
-            _tell(form, error)
-        else:
             text = ngettext("%(count)d agent was added.", "%(count)d agents were added.", added)
             messages.success(request, text % {"count": added})
             return redirect("agents", pool.slug)
@@ -177,14 +164,11 @@ def agent_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     }
     form = AgentForm(request.POST or None, initial=now)
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, PoolError):
             agent = pools.update_agent(agent, actor=person(request), **form.cleaned_data)
-        except PoolError as error:
-            _tell(form, error)
-            agent = _get_agent(slug, number)
-        else:
             messages.success(request, _("%(agent)s was saved.") % {"agent": agent})
             return redirect("agents", slug)
+        agent = _get_agent(slug, number)  # as it is kept
     context = {"pool": agent.pool, "agent": agent, "form": form}
     return page(request, "agents_app/agent_form.html", context, title=agent.name, crumbs=_crumbs(agent.pool))
 

@@ -19,6 +19,7 @@ from agents_app.models import ApiKey, Pool
 from agents_app.navigation import pools_of
 from agents_app.views.forms import KeyForm, QuotaForm, RotationForm
 from agents_app.views.settings import draw
+from routerweb.pages.telling import told_in
 
 #: So many of a key's last changes stand on its page.
 HISTORY = 20
@@ -35,13 +36,10 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        try:
+        with told_in(form, keys.KeyRefused):
             key, secret = keys.create_key(
                 values["name"], values["pools"], values["scopes"], person(request), _in_days(values["days"])
             )
-        except keys.KeyRefused as error:
-            form.add_error(None, str(error))
-        else:
             # Of several pools the one that the page is about.
             first = pool if pool in values["pools"] else values["pools"][0]
             context = {"key": key, **_told(request, secret, first)}
@@ -83,11 +81,8 @@ def api_key(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
         _require_all(request, key)
         form = QuotaForm(request.POST)
         if form.is_valid():
-            try:
+            with told_in(form, keys.KeyRefused):
                 keys.set_quota(key, person(request), **form.cleaned_data)
-            except keys.KeyRefused as error:
-                form.add_error(None, str(error))
-            else:
                 messages.success(request, _("The quota is saved. All processes apply it within two seconds."))
                 return redirect("api_key", slug, key.pk)
     return _draw_key(request, pool, key, **({"quota_form": form} if form else {}))
@@ -103,11 +98,8 @@ def key_rotate(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
     form = RotationForm(request.POST)
     if form.is_valid():
         values = form.cleaned_data
-        try:
+        with told_in(form, keys.KeyRefused):
             secret = keys.rotate(key, person(request), grace=values["grace"], expires_at=_in_days(values["days"]))
-        except keys.KeyRefused as error:
-            form.add_error(None, str(error))
-        else:
             return _draw_key(request, pool, key, **_told(request, secret, pool))
     return _draw_key(request, pool, key, rotation_form=form)
 

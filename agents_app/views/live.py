@@ -15,6 +15,7 @@ from agents_app.models import Agent, HealthCheck
 from agents_app.pools import PoolError
 from agents_app.views.forms import AgentLiveForm, PauseForm
 from routerweb.http import page
+from routerweb.pages.telling import told_in
 
 
 @require_role(Role.OPS)
@@ -52,10 +53,8 @@ def _pause(request: HttpRequest, agent: Agent) -> HttpResponse:
 
 
 def _save(request: HttpRequest, agent: Agent, form: AgentLiveForm) -> bool:
-    try:
+    with told_in(form, PoolError):
         health.set_url(agent, form.cleaned_data["url"], actor=person(request))
         pools.update_agent(agent, actor=person(request), cold=form.cleaned_data["cold"])
-    except PoolError as error:
-        form.add_error(error.field if error.field in form.fields else None, str(error))
-        return False
-    return True
+        return True
+    return False

@@ -29,7 +29,7 @@ from agents_app.views.forms import ROLE_CHOICES, InviteForm, PoolRoleForm, RoleF
 from agents_app.views.settings import draw
 from routerweb.pages import parameters
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told
+from routerweb.pages.telling import told, told_in
 
 PAGE = 50
 EXPORTED_AT_ONCE = 500
@@ -52,13 +52,10 @@ def people(request: HttpRequest) -> HttpResponse:
     invitation = None
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        try:
+        with told_in(form, PeopleError, field="email"):
             invitation = accounts.invite(
                 values["email"], values["role"], person(request), base_url=_base_url(request), pool=values["pool"]
             )
-        except PeopleError as error:
-            form.add_error("email", str(error))
-        else:
             form = InviteForm(inviter=request.user)
     return _draw_people(request, form, invitation)
 

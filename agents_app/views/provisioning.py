@@ -16,7 +16,7 @@ from agents_app.scim import groups, tokens
 from agents_app.scim.tokens import TokenRefused
 from agents_app.views.forms import GroupRoleForm, RotationForm, TokenForm
 from agents_app.views.settings import draw
-from routerweb.pages.telling import told
+from routerweb.pages.telling import told, told_in
 
 
 @require_role(Role.ADMIN)
@@ -27,11 +27,8 @@ def provisioning(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST or None)
     more: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, TokenRefused, field="name"):
             token, secret = tokens.create(form.cleaned_data["name"], person(request))
-        except TokenRefused as error:
-            form.add_error("name", str(error))
-        else:
             more, form = {"token": token, "secret": secret}, TokenForm()
     return _draw(request, form, **more)
 

@@ -21,6 +21,7 @@ from agents_app.pools import PoolError
 from agents_app.views.forms import GuidelinesForm, PoolDetailsForm
 from routerweb import hooks
 from routerweb.http import page, wants_fragment
+from routerweb.pages.telling import told_in
 
 
 class Section(NamedTuple):
@@ -121,11 +122,8 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
         request.POST or None, initial={"name": pool.name, "description": pool.description, "currency": pool.currency}
     )
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, PoolError):
             pools.update_pool(pool, actor=person(request), **form.cleaned_data)
-        except PoolError as error:
-            form.add_error(error.field if error.field in form.fields else None, str(error))
-        else:
             messages.success(request, _("The pool was saved."))
             return redirect("settings_pool", slug)
     context = {

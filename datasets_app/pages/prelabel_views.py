@@ -22,6 +22,7 @@ from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSet
 from datasets_app.prelabeling import agreement, prompts
 from datasets_app.prelabeling import jobs as prelabel
 from routerweb.http import page, wants_fragment
+from routerweb.pages.telling import told_in
 
 #: Queries that "try and look" asks about.
 TRIED = 10
@@ -104,20 +105,15 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
         elif "start" in request.POST:
             if request.POST["start"] == "try":
                 queries, limit = agreement.to_try(pool, queries, TRIED, CHECKED), None
-            try:
+            with told_in(form, prelabel.PrelabelError):
                 job = prelabel.create(pool, queries, author=person(request), limit=limit, **values)
-            except prelabel.PrelabelError as error:
-                form.add_error(None, str(error))
-            else:
                 prelabel.enqueue(job)
                 return redirect("prelabel_job", slug, job.pk)
         else:
             chosen = Query.objects.filter(pk__in=queries.order_by("pk").values("pk")[:limit]) if limit else queries
             prices = {"price_in": values["price_in"], "price_out": values["price_out"]}
-            try:
+            with told_in(form, prelabel.PrelabelError):
                 estimate = prelabel.estimate(pool, chosen, batch_size=values["batch_size"], **prices)
-            except prelabel.PrelabelError as error:
-                form.add_error(None, str(error))
     context = {
         "form": form,
         "estimate": estimate,
@@ -143,11 +139,8 @@ def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         text = form.cleaned_data["text"]
         if "save" in request.POST:
-            try:
+            with told_in(form, prompts.PromptError, field="text"):
                 saved = prompts.save(pool, text, person(request))
-            except prompts.PromptError as error:
-                form.add_error("text", str(error))
-            else:
                 messages.success(request, _("Saved as version %(n)s.") % {"n": saved.version})
                 return redirect("prompt", slug)
     context = {"form": form, "prompt": current, **_preview(pool, text)}

@@ -22,7 +22,7 @@ from orchestration_app.backends import figures, measured, savings
 from orchestration_app.models import LANGUAGE_MODELS, Backend, BackendSettings, Executor
 from orchestration_app.pages import pictures
 from orchestration_app.providers import BackendError
-from routerweb.pages.telling import told
+from routerweb.pages.telling import told, told_in
 
 WEIGHTS = ("quality", "cost", "latency")
 
@@ -117,12 +117,10 @@ def saved(request: HttpRequest, pool: Pool, form: forms.ModelForm[BackendSetting
     values = dict(form.cleaned_data)
     if set(WEIGHTS) & set(form.changed_data):
         values["point"] = None  # a person's weights take the place of an operating point's
-    try:
+    with told_in(form, BackendError):
         providers.save_settings(pool, values, actor=person(request))
-    except BackendError as error:
-        form.add_error(error.field if error.field in form.fields else None, str(error))
-        return False
-    return True
+        return True
+    return False
 
 
 @require_role(Role.OPS)
@@ -250,11 +248,8 @@ def backend_edit(request: HttpRequest, slug: str, backend_id: int) -> HttpRespon
     backend = _backend(get_pool(request, slug), backend_id)
     form = BackendForm(request.POST or None, instance=backend, initial={"address": backend.provider.address})
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, BackendError):
             form.keep(request, _backend(backend.agent.pool, backend_id))
-        except BackendError as error:
-            form.add_error(error.field if error.field in form.fields else None, str(error))
-        else:
             messages.success(request, _("%(backend)s is saved.") % {"backend": backend})
             return redirect("settings_backends", slug)
     context = {"form": form, "backend": backend}

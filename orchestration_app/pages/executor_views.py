@@ -25,7 +25,7 @@ from orchestration_app.episodes.judging import figures
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.telling import told, told_in
 
 LONGEST_TASK = 20_000
 
@@ -139,11 +139,8 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         more["prefilled"] = known.address
     form = ExecutorForm(kind, request.POST or None, instance=instance)
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, executors.ExecutorError):
             _save(request, agent, {"kind": kind, **form.values()}, form.new_secret(), known)
-        except executors.ExecutorError as error:
-            form.add_error(error.field if error.field in form.fields else None, str(error))
-        else:
             messages.success(request, _("%(agent)s is called like this from now on.") % {"agent": agent.name})
             return redirect("settings_executor", slug, number)
     return _draw_one(request, agent, form, kind, stored, **more)

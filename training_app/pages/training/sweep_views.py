@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from routerweb.http import page
+from routerweb.pages.telling import told_in
 from training_app.models import Run, Sweep
 from training_app.pages.training import sweep_pictures
 from training_app.pages.training.launch_form import SweepForm
@@ -50,7 +51,7 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "training_app/_sweep_preview.html", {"form": form})
     form = SweepForm(pool, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with told_in(form, runs.RunError, field="snapshot"):
             sweep = sweeps.launch(
                 pool,
                 base=form.config(),
@@ -58,9 +59,6 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
                 author=person(request),
                 **form.wanted(form.cleaned_data),
             )
-        except runs.RunError as error:
-            form.add_error("snapshot", str(error))
-        else:
             text = ngettext("%(count)d run is queued.", "%(count)d runs are queued.", form.planned)
             messages.success(request, text % {"count": form.planned})
             return redirect("run_sweep", slug, sweep.pk)
