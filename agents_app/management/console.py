@@ -1,9 +1,10 @@
-"""What every command tells and how it ends."""
+"""How a command ends that is refused, and the progress bar of one that goes through table after table."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.core.management.base import CommandError
+from tqdm import tqdm
 
 
 @contextmanager
@@ -13,3 +14,16 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         raise CommandError(str(error)) from None
+
+
+@contextmanager
+def by_table() -> Iterator[Callable[[str, int, int], None]]:
+    """A function of (table, rows that are through, all of its rows) that draws a bar on a terminal, and nothing anywhere else."""
+    with tqdm(total=0, unit="row", disable=None, leave=False, delay=2) as bar:
+
+        def tick(what: str, done: int, total: int) -> None:
+            bar.set_description(what, refresh=False)
+            bar.total, bar.n = total, done
+            bar.refresh()
+
+        yield tick

@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from agents_app import audit, backups
 from agents_app.audit import Actor
-from agents_app.management.console import refusing
-from agents_app.management.progress import Progress
+from agents_app.management.console import by_table, refusing
 
 #: How the names of the files begin that this command names itself.
 PREFIX = "routerweb-"
@@ -41,8 +40,8 @@ class Command(BaseCommand):
         folder = path if path.is_dir() else None
         if folder is not None:
             path = folder / f"{PREFIX}{timezone.now():%Y-%m-%d-%H%M%S}.zip"
-        with Progress(self.stderr) as progress:
-            rows = backups.write(path, progress.tick)
+        with by_table() as tick:
+            rows = backups.write(path, tick)
         audit.record("site.backed_up", actor=Actor("backup"), detail={"rows": rows})
         size = path.stat().st_size
         self.stdout.write(f"{path}: {rows:,} rows, {size:,} bytes. It holds password digests: keep it safe.")

@@ -8,8 +8,7 @@ from django.core.management.base import BaseCommand
 
 from agents_app import audit, backups
 from agents_app.audit import Actor
-from agents_app.management.console import refusing
-from agents_app.management.progress import Progress
+from agents_app.management.console import by_table, refusing
 from routerweb import hooks
 
 
@@ -30,8 +29,8 @@ class Command(BaseCommand):
 
     @refusing(backups.BackupError)
     def handle(self, *args: Any, **options: Any) -> None:
-        with Progress(self.stderr) as progress:
-            rows = backups.restore(options["file"], replace=options["replace"], tick=progress.tick)
+        with by_table() as tick:
+            rows = backups.restore(options["file"], replace=options["replace"], tick=tick)
         audit.record("site.restored", actor=Actor("restore"), target=options["file"].name, detail={"rows": rows})
         for line in [line for lines in hooks.backup_restored() for line in lines]:
             self.stdout.write(line)
