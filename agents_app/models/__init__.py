@@ -7,22 +7,3 @@ from agents_app.models.pools import Agent, HealthCheck, Pool, Stamp
 from agents_app.models.privacy import Privacy
 from agents_app.models.scim import ScimGroup, ScimPerson, ScimToken
 from agents_app.models.sources import AgentSource
-
-__all__ = (
-    "Agent",
-    "AgentSource",
-    "ApiKey",
-    "AuditEntry",
-    "BackgroundJob",
-    "ClusterSign",
-    "HealthCheck",
-    "KeyMonth",
-    "LlmConnection",
-    "Pool",
-    "PoolRole",
-    "Privacy",
-    "ScimGroup",
-    "ScimPerson",
-    "ScimToken",
-    "Stamp",
-)

@@ -7,24 +7,3 @@ from orchestration_app.models.episodes import ANSWERED, UNDER_WAY, CallPlaces, E
 from orchestration_app.models.executors import LANGUAGE_MODELS, Executor
 from orchestration_app.models.learning import EpisodeLearning
 from orchestration_app.models.spending import ExecutorCheck, MonthSpend, SpendLimit
-
-__all__ = (
-    "ANSWERED",
-    "LANGUAGE_MODELS",
-    "UNDER_WAY",
-    "AnswerRule",
-    "Backend",
-    "BackendCall",
-    "BackendLoad",
-    "BackendSettings",
-    "CallPlaces",
-    "Episode",
-    "EpisodeLearning",
-    "EpisodeMark",
-    "Executor",
-    "ExecutorCheck",
-    "MonthSpend",
-    "Provider",
-    "SpendLimit",
-    "Step",
-)
