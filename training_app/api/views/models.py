@@ -1,5 +1,8 @@
 """Models: listed, promoted, rolled back, pinned; as shadows and canaries."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -86,12 +89,8 @@ class PromoteView(ModelView):
         """
         body = self.body(shapes.PromoteRequest)
         model = self.model(name)
-        try:
+        with _through_gate("cannot_promote", "promote it"):
             promotion = gate.promote(model, actor=self.by(), reason=body["reason"], override=body["override"])
-        except gate.GateRefused as refused:
-            raise _refused(refused, "promote it") from None
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_promote", str(error)) from None
         if isinstance(promotion, PromotionRequest):
             return Response(shapes.PromotionRequestSerializer(promotion).data, status=202)
         return Response(shapes.PromotionSerializer(promotion).data)
@@ -114,12 +113,8 @@ class ApproveView(ModelView):
     def post(self, request: Request, name: str) -> Response:
         """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
         body = self.body(shapes.NoteRequest)
-        try:
+        with _through_gate("cannot_promote", "ask for it again"):
             approved = trials.approve(self.waiting(name), actor=self.by(), note=body["note"])
-        except gate.GateRefused as refused:
-            raise _refused(refused, "ask for it again") from None
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_promote", str(error)) from None
         if isinstance(approved, Canary):
             return Response(shapes.CanarySerializer(approved).data, status=201)
         return Response(shapes.PromotionSerializer(approved).data)
@@ -220,14 +215,10 @@ class RollBackView(OpsView):
         `override`."""
         body = self.body(shapes.RollBackRequest)
         pool = self.pool(body["pool"])
-        try:
+        with _through_gate("cannot_roll_back", "go back to it"):
             promotion = gate.rollback(
                 pool, body["kind"], actor=self.access.actor, reason=body["reason"], override=body["override"]
             )
-        except gate.GateRefused as refused:
-            raise _refused(refused, "go back to it") from None
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_roll_back", str(error)) from None
         return Response(shapes.PromotionSerializer(promotion).data)
 
 
@@ -290,7 +281,7 @@ class StartCanaryView(ModelView):
         """
         body = self.body(shapes.CanaryRequest)
         model = self.model(name)
-        try:
+        with _through_gate("cannot_canary", "let it answer a share"):
             canary = trials.start_canary(
                 model,
                 body["share"],
@@ -298,10 +289,6 @@ class StartCanaryView(ModelView):
                 reason=body["reason"],
                 override=body["override"],
             )
-        except gate.GateRefused as refused:
-            raise _refused(refused, "let it answer a share") from None
-        except registry.RegistryError as error:
-            raise Refused(409, "cannot_canary", str(error)) from None
         if isinstance(canary, PromotionRequest):
             return Response(shapes.PromotionRequestSerializer(canary).data, status=202)
         return Response(shapes.CanarySerializer(canary).data)
@@ -348,14 +335,21 @@ class LiveView(ModelView):
         return Response(shapes.LiveSerializer(answer).data)
 
 
-def _refused(refused: gate.GateRefused, instead: str) -> Refused:
-    findings = [
-        {"check": finding.check, "passed": finding.passed, "text": finding.text} for finding in refused.verdict.findings
-    ]
-    return Refused(
-        409,
-        "gate_refused",
-        str(refused),
-        hint=f"Send override with a reason to {instead} all the same.",
-        findings=findings,
-    )
+@contextmanager
+def _through_gate(code: str, instead: str) -> Iterator[None]:
+    """Refuse the request with what the gate found, or under `code` with what the registry says; a reason lets it `instead`."""
+    try:
+        yield
+    except gate.GateRefused as refused:
+        raise Refused(
+            409,
+            "gate_refused",
+            str(refused),
+            hint=f"Send override with a reason to {instead} all the same.",
+            findings=[
+                {"check": finding.check, "passed": finding.passed, "text": finding.text}
+                for finding in refused.verdict.findings
+            ],
+        ) from None
+    except registry.RegistryError as error:
+        raise Refused(409, code, str(error)) from None
