@@ -98,24 +98,34 @@ def records(stream: BinaryIO, reading: Reading) -> Iterator[Record | RowError]:
 
 def recoded(stream: BinaryIO, encoding: str) -> BinaryIO:
     """A binary stream of some encoding as one of UTF-8."""
-    return stream if encoding == "utf-8" else cast(BinaryIO, io.BufferedReader(_Recoded(stream, encoding)))
+    return stream if encoding == "utf-8" else one_stream(_in_utf_8(stream, encoding))
 
 
-class _Recoded(io.RawIOBase):
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        self._rest = b""
-        self._over = False
+def _in_utf_8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    while piece := stream.read(1 << 16):
+        yield decoder.decode(piece).encode("utf-8", "surrogatepass")
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def one_stream(pieces: Iterator[bytes]) -> BinaryIO:
+    """Pieces as one binary stream, one of them in memory at a time."""
+    return cast(BinaryIO, io.BufferedReader(_Pieces(pieces), 1 << 16))
+
+
+class _Pieces(io.RawIOBase):
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._rest and not self._over:
-            piece = self._stream.read(1 << 16)
-            self._over = not piece
-            self._rest = self._decoder.decode(piece, final=self._over).encode("utf-8", "surrogatepass")
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]

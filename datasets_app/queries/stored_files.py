@@ -3,46 +3,30 @@
 Files of imports that failed or were cancelled stay, so that the imports can go on.
 """
 
-import io
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from itertools import count
+from typing import BinaryIO
 
 from agents_app.files import reader
-from agents_app.files.formats import Reading, Unreadable
+from agents_app.files.formats import Reading, Unreadable, one_stream
 from datasets_app.models import Import, ImportChunk
 from routerweb.erasing import Lookup
 
 UNDER_WAY = (Import.Status.QUEUED, Import.Status.RUNNING)
 
 
-class _Chunks(io.RawIOBase):
-    """The pieces of an upload as one stream, one piece in memory at a time."""
-
-    def __init__(self, upload: Import) -> None:
-        self._upload = upload
-        self._position = 0
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            piece = ImportChunk.objects.filter(upload=self._upload, position=self._position)
-            content = piece.values_list("content", flat=True).first()
-            if content is None:
-                return 0
-            self._position += 1
-            self._rest = memoryview(bytes(content))
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+def _pieces(upload: Import) -> Iterator[bytes]:
+    for position in count():
+        chunk = ImportChunk.objects.filter(upload=upload, position=position)
+        content = chunk.values_list("content", flat=True).first()
+        if content is None:
+            return
+        yield bytes(content)
 
 
 def content(upload: Import) -> BinaryIO:
-    """The uploaded file as a binary stream."""
-    return cast(BinaryIO, io.BufferedReader(_Chunks(upload), 1 << 16))
+    """The uploaded file as a binary stream, one piece in memory at a time."""
+    return one_stream(_pieces(upload))
 
 
 def texts(upload: Import) -> Iterator[tuple[int, str]]:
