@@ -26,7 +26,6 @@ from datasets_app.prelabeling import templates
 from orchestration_app.episodes import scripted
 from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Reply, Spec
 from orchestration_app.episodes.protocols import a2a, mcp, mcp_arguments, plain, responses
-from orchestration_app.episodes.protocols.responses import count
 from orchestration_app.episodes.wire import Wire, check_status, parsed, written
 from orchestration_app.models import Executor
 from routerweb.observing import tracing
@@ -186,9 +185,7 @@ async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> 
     body: dict[str, Any] = {"model": spec.model, "messages": prepared.messages, "max_tokens": spec.most_tokens}
     if spec.tools:
         body["tools"] = list(spec.tools)
-    headers = {"Idempotency-Key": call.attempt_key}
-    if spec.secret:
-        headers["Authorization"] = f"Bearer {spec.secret}"
+    headers = {"Idempotency-Key": call.attempt_key, **spec.bearer}
     answer = await wire.post(spec.address.rstrip("/") + "/chat/completions", body, headers, spec.terms())
     check_status(answer, spec.secret)
     reply = parsed(answer)
@@ -201,10 +198,7 @@ async def _chat(spec: Spec, call: AgentCall, prepared: Prepared, wire: Wire) -> 
     except (KeyError, IndexError, TypeError, AttributeError):
         raise CallFailed("malformed", "the answer has no choices[0].message.content") from None
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
-    tokens_in, tokens_out = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
-    cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
-    if not usage or not (spec.price_in or spec.price_out):
-        cost = prepared.worst  # nothing tells, so it counts as what it can have been
+    cost, tokens_in, tokens_out = spec.paid(usage, ("prompt_tokens", "completion_tokens"), prepared.worst)
     metadata: dict[str, Any] = {
         "model": reply.get("model") or spec.model,
         "tokens_in": tokens_in,

@@ -91,9 +91,28 @@ class Spec:
         """Scheme, host and port of the address in lower case; "" where no address is called."""
         return _provider(self.address)
 
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header that shows the secret, where there is one."""
+        return {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
+
+    def paid(self, usage: Any, names: tuple[str, str], worst: float) -> tuple[float, int, int]:
+        """What a call of a language model cost, and its tokens in and out, which its provider tells under these names. Where nothing
+        tells the cost, it counts as what it can have been, `worst`."""
+        tokens_in, tokens_out = _count(usage, names[0]), _count(usage, names[1])
+        if not usage or not (self.price_in or self.price_out):
+            return worst, tokens_in, tokens_out
+        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6, tokens_in, tokens_out
+
     def terms(self, seconds: float | None = None) -> Terms:
         """What holds for a request to it; `seconds` are those that are left, where a call takes several requests."""
         return Terms(self.secret, self.seconds if seconds is None else seconds, self.most_bytes, self.own_server)
+
+
+def _count(usage: Any, name: str) -> int:
+    """A number of tokens that a provider tells; 0 where it tells none."""
+    value = usage.get(name) if isinstance(usage, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
 
 
 @lru_cache(maxsize=1_024)

@@ -16,7 +16,6 @@ from agents_app.outbound.async_client import CallFault, Client, HttpReply
 from orchestration_app.episodes import asking, calling
 from orchestration_app.episodes.calling import Places
 from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome, Reply, Spec
-from orchestration_app.episodes.protocols.responses import count
 from orchestration_app.episodes.wire import Wire, check_status, masked, parsed, written
 from routerweb.observing import tracing
 from training_app.engine.data import storable
@@ -76,13 +75,7 @@ class StreamedChat:
                 self.outcome = Failure(problem.kind, str(problem), spent, seconds, attempts)
 
     def _reply(self, spent: float, worst: float, seconds: float, attempts: int) -> Reply:
-        tokens_in, tokens_out = (
-            count(self._usage or {}, "prompt_tokens"),
-            count(self._usage or {}, "completion_tokens"),
-        )
-        cost = (tokens_in * self.spec.price_in + tokens_out * self.spec.price_out) / 1e6
-        if not self._usage or not (self.spec.price_in or self.spec.price_out):
-            cost = worst  # nothing tells, so it counts as what it can have been
+        cost, tokens_in, tokens_out = self.spec.paid(self._usage or {}, ("prompt_tokens", "completion_tokens"), worst)
         metadata = {"model": self._model or self.spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out}
         content = storable.mended_text("".join(self._words))
         return Reply(content, spent + cost, tokens_in + tokens_out, seconds, metadata, attempts)
@@ -100,9 +93,8 @@ class StreamedChat:
             "Content-Type": "application/json",
             "Idempotency-Key": self.call.attempt_key,
             **tracing.passed_on(),
+            **spec.bearer,
         }
-        if spec.secret:
-            headers["Authorization"] = f"Bearer {spec.secret}"
         address = spec.address.rstrip("/") + "/chat/completions"
         try:
             sent = self.client.streamed(address, written(body), headers, seconds=spec.seconds)

@@ -126,9 +126,8 @@ class _Talk:
             "A2A-Version": self._version,
             "Accept": "application/json, text/event-stream",
             "Idempotency-Key": key,
+            **self._spec.bearer,
         }
-        if self._spec.secret:
-            headers["Authorization"] = f"Bearer {self._spec.secret}"
         body = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         answer = await self._wire.post(self._spec.address, body, headers, self._spec.terms(seconds))
         check_status(answer, self._spec.secret)

@@ -49,9 +49,7 @@ class Http:
         self._spec, self._wire, self._until = spec, wire, time.monotonic() + spec.seconds
         self._key = key
         self._number = 0
-        self._headers = {"Accept": "application/json, text/event-stream"}
-        if spec.secret:
-            self._headers["Authorization"] = f"Bearer {spec.secret}"
+        self._headers = {"Accept": "application/json, text/event-stream", **spec.bearer}
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a method, in whichever way the server speaks. Raises CallFailed."""

@@ -12,9 +12,7 @@ async def ask(
 ) -> AttemptResult:
     """One response; it costs `worst` where nothing tells what it cost. Raises CallFailed."""
     body = request(spec, messages)
-    headers = {"Idempotency-Key": call.attempt_key}
-    if spec.secret:
-        headers["Authorization"] = f"Bearer {spec.secret}"
+    headers = {"Idempotency-Key": call.attempt_key, **spec.bearer}
     answer = await wire.post(spec.address.rstrip("/") + "/responses", body, headers, spec.terms())
     check_status(answer, spec.secret)
     return _told(spec, parsed(answer), worst)
@@ -55,10 +53,7 @@ def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> AttemptResult:
     if not content and not calls:
         raise CallFailed("malformed", "the answer has no message with text")
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
-    tokens_in, tokens_out = count(usage, "input_tokens"), count(usage, "output_tokens")
-    cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
-    if not usage or not (spec.price_in or spec.price_out):
-        cost = worst
+    cost, tokens_in, tokens_out = spec.paid(usage, ("input_tokens", "output_tokens"), worst)
     metadata: dict[str, Any] = {
         "model": reply.get("model") or spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out,
     }  # fmt: skip
@@ -67,9 +62,3 @@ def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> AttemptResult:
     if reply.get("status") == "incomplete":
         metadata["finish_reason"] = "incomplete"
     return AttemptResult(content, cost, tokens_in + tokens_out, metadata)
-
-
-def count(usage: Any, name: str) -> int:
-    """A number of tokens that a provider tells; 0 where it tells none."""
-    value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
