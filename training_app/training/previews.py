@@ -4,7 +4,7 @@ A fixed number of database queries, however many labels there are. A snapshot ne
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -114,25 +114,24 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
     none = answered = 0
-    for split, required, ids, count in grouped:
-        sizes[split] += count
-        answered += len(agents.keys() & set(ids)) * count
-        if split in (Split.TRAIN, ""):  # most of those without a split become training queries
-            none += 0 if required else count
-            for agent in required:
-                needed[agent] += count
+
+    def add(rows: Iterable[tuple[str, list[int], list[int], int]], to: Counter[str]) -> None:
+        nonlocal none, answered
+        for split, required, ids, count in rows:
+            to[split] += count
+            answered += len(agents.keys() & set(ids)) * count
+            if split in (Split.TRAIN, ""):  # most of those without a split become training queries
+                none += 0 if required else count
+                for agent in required:
+                    needed[agent] += count
+
+    add(grouped, sizes)
     llm: Counter[str] = Counter()
     if include_llm or (include_llm is None and sum(sizes.values()) < splits.ENOUGH_TO_TRAIN):
         counting = splits.Plan({}, sizes, {}).llm_counts_in | {""}
         alone = splits.labeled_by_llm_alone(pool).filter(query__group__split__in=counting)
         by_set = alone.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
-        for split, required, ids, count in by_set:
-            llm[split] += count
-            answered += len(agents.keys() & set(ids)) * count
-            if split in (Split.TRAIN, ""):
-                none += 0 if required else count
-                for agent in required:
-                    needed[agent] += count
+        add(by_set, llm)
         sizes.update(llm)
     return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), llm, agents)
 

@@ -14,7 +14,7 @@ b being the propensity that was logged (truncated importance weights, Ionides 20
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,10 +178,7 @@ def learn(
         entropy = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
         loss = -((returns - values.detach()) * chosen).mean()  # -Â_t log π(a_t | s_t)
         loss = loss - settings.entropy * remaining * entropy + 0.5 * ((returns - values) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, CLIP)
-        optimizer.step()
+        _descend(optimizer, loss, parameters)
         yield Tick(
             update,
             measured(environment, walks) | {"entropy": float(entropy.detach())},
@@ -207,6 +204,14 @@ def measured(environment: Environment, walks: Sequence[Walk]) -> dict[str, float
         "cost": float(np.mean([w.money for w in walks])),
         "steps": float(np.mean([len(w.calls) for w in walks])),
     }
+
+
+def _descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, parameters: Iterable[torch.Tensor]) -> None:
+    """One step down the loss, by a gradient no longer than CLIP."""
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(parameters, CLIP)
+    optimizer.step()
 
 
 def imitate(
@@ -239,10 +244,7 @@ def imitate(
                 batch.returns,
             )  # fmt: skip
             loss = -(goal[rows] * part.log_p(policy).clamp(min=-50)).sum(dim=1).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(policy.parameters(), CLIP)
-            optimizer.step()
+            _descend(optimizer, loss, policy.parameters())
             step += 1
     return policy.network()
 
@@ -314,8 +316,5 @@ def learn_from_logs(
         spent = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
         loss = -(weights * (returns - values.detach()) * chosen).mean() - LOG_ENTROPY * spent
         loss = loss + 0.5 * (weights * (returns - values) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, CLIP)
-        optimizer.step()
+        _descend(optimizer, loss, parameters)
     return policy.network()

@@ -215,11 +215,7 @@ def read_bytes(source: str | Path | bytes, limit: int = MAX_BYTES) -> dict[str, 
                     raise ArtifactError(f"{path / name} is larger than {limit:,} bytes")
                 files[name] = (path / name).read_bytes()
         return _checked(files, FILES)
-    if not path.is_file():
-        raise ArtifactError(f"{path} does not exist")
-    if path.stat().st_size > limit:
-        raise ArtifactError(f"{path} is larger than {limit:,} bytes")
-    return unpack(path.read_bytes(), limit=limit)
+    return unpack(packed(path, limit), limit=limit)
 
 
 def packed(source: str | Path, limit: int = MAX_BYTES) -> bytes:
