@@ -103,12 +103,10 @@ def _state(user: User) -> str:
 @require_POST
 def person_link(request: HttpRequest, user_id: int) -> HttpResponse:
     """A new set-password link for a person, shown once and mailed where mail is set up."""
-    try:
+    with told(request, PeopleError):
         invitation = accounts.new_link(_get_user(user_id), person(request), base_url=_base_url(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-        return redirect("people")
-    return _draw_people(request, InviteForm(inviter=request.user), invitation)
+        return _draw_people(request, InviteForm(inviter=request.user), invitation)
+    return redirect("people")
 
 
 @require_role(Role.ADMIN)
@@ -188,17 +186,14 @@ def person_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
 def person_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take away the second factor of somebody who lost it."""
     user = _get_user(user_id)
-    try:
+    with told(request, PeopleError):
         had_one = second_factor.reset(user, person(request))
-    except PeopleError as error:
-        messages.error(request, str(error))
-        return redirect("people")
-    message = (
-        _("The second factor of %(person)s is reset, and they are signed out everywhere.")
-        if had_one
-        else _("%(person)s has no second factor.")
-    )
-    messages.success(request, message % {"person": user.get_username()})
+        message = (
+            _("The second factor of %(person)s is reset, and they are signed out everywhere.")
+            if had_one
+            else _("%(person)s has no second factor.")
+        )
+        messages.success(request, message % {"person": user.get_username()})
     return redirect("people")
 
 
@@ -209,14 +204,12 @@ def person_data(request: HttpRequest, user_id: int) -> HttpResponse:
     """What is stored on a person, counted; a post with `sure` erases who they are. Their labels stay."""
     user = _get_user(user_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        try:
+        with told(request, PeopleError):
             former = personal.erase(user, person(request))
-        except PeopleError as error:
-            messages.error(request, str(error))
-            return redirect("person_data", user_id)
-        message = _("Erased. What they labeled and did is that of “%(former)s” now.")
-        messages.success(request, message % {"former": former})
-        return redirect("people")
+            message = _("Erased. What they labeled and did is that of “%(former)s” now.")
+            messages.success(request, message % {"former": former})
+            return redirect("people")
+        return redirect("person_data", user_id)
     context = {"subject": user, "counts": personal.counts(user), "former": accounts.is_former(user)}
     title = _("Data of %(name)s") % {"name": user.get_username()}
     return draw(request, "agents_app/person_data.html", "people", context, title=title, pool=None)

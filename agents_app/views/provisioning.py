@@ -39,12 +39,10 @@ def provisioning(request: HttpRequest) -> HttpResponse:
 def token_rotate(request: HttpRequest, token_id: int) -> HttpResponse:
     """A new secret for a token, shown once."""
     token = get_object_or_404(ScimToken, pk=token_id)
-    try:
+    with told(request, TokenRefused):
         secret = tokens.rotate(token, person(request), grace=request.POST.get("grace", ""))
-    except TokenRefused as error:
-        messages.error(request, str(error))
-        return redirect("provisioning")
-    return _draw(request, TokenForm(), token=token, secret=secret)
+        return _draw(request, TokenForm(), token=token, secret=secret)
+    return redirect("provisioning")
 
 
 @require_role(Role.ADMIN)

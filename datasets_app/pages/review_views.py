@@ -22,6 +22,7 @@ from datasets_app.pages.labeling_page import history
 from datasets_app.prelabeling import judge
 from routerweb.http import page, wants_fragment
 from routerweb.pages import paging, parameters
+from routerweb.pages.telling import told
 
 LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
 AHEAD = 8
@@ -137,13 +138,11 @@ def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     label = get_object_or_404(
         Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **sending.REVIEWED
     )
-    try:
+    with told(request, adjudication.DecisionError, labels.LabelError):
         adjudication.take_back(label, person(request))
-    except (adjudication.DecisionError, labels.LabelError) as error:
-        messages.error(request, str(error))
-        return redirect("query", slug, label.query_id)
-    messages.success(request, _("The decision is undone."))
-    return redirect("review_query", slug, label.query_id)
+        messages.success(request, _("The decision is undone."))
+        return redirect("review_query", slug, label.query_id)
+    return redirect("query", slug, label.query_id)
 
 
 def _case_page(

@@ -194,22 +194,20 @@ def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse
         )
         messages.error(request, undone_text % {"id": upload.pk, "pool": slug})
         return redirect("import_detail", slug, import_id)
-    try:
+    with told(request, undoing.UndoError):
         undone = undoing.undo(upload, person(request))
-    except undoing.UndoError as error:
-        messages.error(request, str(error))
-        return redirect("import_detail", slug, import_id)
-    undone_text = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
-    message = undone_text % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
-    if undone.kept:
-        stays = ngettext(
-            "%(n)d query stays, as it was worked on since.",
-            "%(n)d queries stay, as they were worked on since.",
-            undone.kept,
-        )
-        message = f"{message} {stays % {'n': undone.kept}}"
-    messages.success(request, message)
-    return redirect("import", slug)
+        undone_text = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
+        message = undone_text % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
+        if undone.kept:
+            stays = ngettext(
+                "%(n)d query stays, as it was worked on since.",
+                "%(n)d queries stay, as they were worked on since.",
+                undone.kept,
+            )
+            message = f"{message} {stays % {'n': undone.kept}}"
+        messages.success(request, message)
+        return redirect("import", slug)
+    return redirect("import_detail", slug, import_id)
 
 
 @require_GET

@@ -45,11 +45,14 @@ class LabelingView(ApiView):
             raise Refused(403, "person_refused", f"This API key labels as {person.get_username()}, who may not label.")
         return person
 
+    def queue_of(self, body: Mapping[str, Any]) -> tuple[Pool, User, Agent | None]:
+        """The pool, the key's person, and the agent of a queue of one question; None for the queue of whole sets."""
+        pool = self.pool(body["pool"])
+        return pool, self.person(pool), _about(pool, body["agent"])
+
     def lease(self, body: Mapping[str, Any], query_id: int) -> Assignment:
         """The item of that query, opened for the key's person."""
-        pool = self.pool(body["pool"])
-        person = self.person(pool)
-        return _lease(pool, person, _about(pool, body["agent"]), query_id)
+        return _lease(*self.queue_of(body), query_id)
 
 
 class Next(LabelingView):
@@ -64,9 +67,7 @@ class Next(LabelingView):
     def post(self, request: Request) -> Response:
         """Lease the next item, or the `query` of one's choice. What is held already comes first, but for what `beside` names."""
         body = self.body(shapes.TakeRequest)
-        pool = self.pool(body["pool"])
-        person = self.person(pool)
-        agent = _about(pool, body["agent"])
+        pool, person, agent = self.queue_of(body)
         if body["query"] is not None:
             leases = [_lease(pool, person, agent, body["query"])]
         else:
@@ -91,9 +92,7 @@ class Item(LabelingView):
     def get(self, request: Request, query_id: int) -> Response:
         """The item as it stands now, with what the person has chosen so far. Reading takes nothing and renews nothing."""
         body = self.query_string(shapes.ItemParameters)
-        pool = self.pool(body["pool"])
-        person = self.person(pool)
-        agent = _about(pool, body["agent"])
+        pool, person, agent = self.queue_of(body)
         query = _query(pool, query_id)
         lease = (
             Assignment.objects.select_related("item__query", "item__agent")
@@ -243,9 +242,7 @@ class Undo(LabelingView):
     def post(self, request: Request) -> Response:
         """Take back the person's last submit or skip, or that of `query`; nulls where there is none."""
         body = self.body(shapes.UndoRequest)
-        pool = self.pool(body["pool"])
-        person = self.person(pool)
-        agent = _about(pool, body["agent"])
+        pool, person, agent = self.queue_of(body)
         query = _query(pool, body["query"]) if body["query"] is not None else None
         undone = labeling.undo(pool, person, query, agent)
         answer = {"undone": undone.what if undone else None, "query": undone.query.pk if undone else None}

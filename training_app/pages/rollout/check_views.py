@@ -15,6 +15,7 @@ from agents_app.models import Pool
 from datasets_app.labels import labeling
 from routerweb.http import page
 from routerweb.pages import parameters
+from routerweb.pages.telling import told
 from training_app.models import CheckedAnswer
 from training_app.rollout import checks, promises
 from training_app.versions import registry
@@ -28,10 +29,8 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
     `agent`, or `none`) or leaves one out (`skip`)."""
     pool = get_pool(request, slug)
     if request.method == "POST":
-        try:
+        with told(request, checks.CheckError, labeling.ChoiceError):
             _act(request, pool)
-        except (checks.CheckError, labeling.ChoiceError) as refused:
-            messages.error(request, str(refused))
         return redirect(reverse("check_answers", args=[slug]))
     open_ = checks.waiting(pool)
     context: dict[str, Any] = {"pool": pool, "round": checks.ROUND, "minutes": max(1, round(checks.ROUND / 6))}

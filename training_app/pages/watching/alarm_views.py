@@ -250,11 +250,8 @@ def receiver_remove(request: HttpRequest, slug: str, receiver_id: int) -> HttpRe
 def receiver_restore(request: HttpRequest, slug: str, receiver_id: int) -> HttpResponse:
     """Tell a removed address again, with the secret that it had."""
     receiver = _receiver(slug, receiver_id)
-    try:
+    with told(request, deliveries.ReceiverRefused):
         deliveries.restore_receiver(receiver, person(request))
-    except deliveries.ReceiverRefused as refused:
-        messages.error(request, str(refused))
-    else:
         messages.success(
             request, _("%(address)s receives alarms again.") % {"address": receiver.address.partition("?")[0]}
         )
