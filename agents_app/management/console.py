@@ -1,4 +1,4 @@
-"""How a command ends that is refused, and the progress bar of one that goes through table after table."""
+"""How a command ends that is refused or cannot use a file, and the progress bar of one that goes through table after table."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +14,15 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         raise CommandError(str(error)) from None
+
+
+@contextmanager
+def at_file(name: object) -> Iterator[None]:
+    """End a command with one line where a file cannot be read or written: the one that the error names, or the one of this name."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{error.filename or name}: {error.strerror or error}") from None
 
 
 @contextmanager

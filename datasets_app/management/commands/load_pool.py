@@ -1,5 +1,6 @@
 """Make a pool from a folder: its agents, its labeled queries with their splits, its guidelines."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.utils.text import slugify
 
 from agents_app import pools
 from agents_app.audit import Actor
+from agents_app.management.console import at_file
 from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.labels import queue
@@ -62,16 +64,11 @@ class Command(BaseCommand):
 
         if not any((directory / f"{name}.jsonl").is_file() for name in ("train", "val", "test", "unassigned")):
             return
-        progress = ImportBar()
-        try:
+        with at_file(directory), closing(ImportBar()) as progress:
             dataset = adding.dataset_of(pool, options["dataset"])
             uploads = imports.load_folder(
                 pool, directory, dataset=dataset, author=Actor("load_pool"), progress=progress
             )
-        except OSError as error:
-            raise CommandError(f"{directory}: {error.strerror or error}") from None
-        finally:
-            progress.close()
         queue.fill(pool)
         tell(self, uploads)
         if (directory / "train.jsonl").is_file() and not (directory / "val.jsonl").is_file():

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
+from agents_app.management.console import at_file, refusing
 from orchestration_app.engine.backends import benchmark, study_pictures
 
 
@@ -24,17 +25,14 @@ class Command(BaseCommand):
         parser.add_argument("--noise", action="store_true", help="instead: what noise on the estimates costs")
         parser.add_argument("--counts", action="store_true", help="instead: the time of a choice by number of backends")
 
+    @refusing(benchmark.BenchmarkError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        with at_file(options["directory"]):
             measured, lines = self._measured(options)
             if options["json"]:
                 Path(options["json"]).write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
             if options["plot"] and "points" in measured:
                 Path(options["plot"]).write_text(study_pictures.cost_and_quality(measured), encoding="utf-8")
-        except benchmark.BenchmarkError as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
         for line in lines:
             self.stdout.write(line)
 

@@ -8,6 +8,7 @@ from django.conf import settings as site
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
+from agents_app.management.console import at_file, refusing
 from training_app.engine.data.examples import DataError
 from training_app.engine.settings import ConfigError
 from training_app.management.commands.train import read_config, read_pairs
@@ -45,7 +46,10 @@ class Command(BaseCommand):
             raise CommandError("--llm-tasks must be 0 or more")
         if tasks and site.LLM_MODEL:
             llm = Conductor(LanguageModel(site.LLM_BASE_URL, site.LLM_MODEL, site.LLM_API_KEY), tasks)
-        try:
+        with (
+            refusing(BenchmarkError, ConfigError, DataError, TrainError),
+            at_file(options["directory"]),
+        ):
             with tqdm(unit="step", disable=None, delay=2, leave=False) as steps:
 
                 def report(line: str) -> None:
@@ -61,9 +65,5 @@ class Command(BaseCommand):
                 )
             if options.get("json"):
                 Path(options["json"]).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-        except (BenchmarkError, ConfigError, DataError, TrainError) as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
         for line in table(figures):
             self.stdout.write(line)

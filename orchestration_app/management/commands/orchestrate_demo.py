@@ -6,6 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.management.console import at_file
+
 
 class Command(BaseCommand):
     help = (
@@ -27,10 +29,8 @@ class Command(BaseCommand):
 
         figures = demonstrate(options["seeds"])
         if options.get("json"):
-            try:
+            with at_file(options["json"]):
                 Path(options["json"]).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise CommandError(f"{error.filename}: {error.strerror}") from None
         self.stdout.write("seed  success before  success  reward (best 0.9)")
         rows = zip(figures["before"], figures["success"], figures["reward"], strict=True)
         for seed, (before, success, reward) in enumerate(rows):

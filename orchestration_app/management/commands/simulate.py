@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.management.console import at_file
 from orchestration_app.engine.backends import studies, study_pictures
 from orchestration_app.engine.backends.model_pool import Pool
 
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         rows = results if isinstance(results, list) else [results]
         for row in rows:
             self.stdout.write(", ".join(f"{name} {_shown(value)}" for name, value in row.items()))
-        try:
+        with at_file(options["plots"]):
             if options["json"]:
                 Path(options["json"]).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
             if options["plots"]:
@@ -56,8 +57,6 @@ class Command(BaseCommand):
                 folder.mkdir(parents=True, exist_ok=True)
                 for name, picture in study_pictures.pictures(study, results).items():
                     (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"{error.filename or options['plots']}: {error.strerror}") from None
 
     def _found(self, study: str, pool: Pool, seeds: int | None, steps: int | None) -> Any:
         options = {} if seeds is None else {"seeds": max(seeds, 2)}

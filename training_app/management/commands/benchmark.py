@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 from tqdm import tqdm
 
+from agents_app.management.console import at_file, refusing
 from training_app.engine.benchmark import DEFAULT, ROUTERS, BenchmarkError, benchmark, curve, leaderboard, sizes_of
 from training_app.engine.config import ConfigError
 from training_app.engine.data.examples import DataError
@@ -36,14 +37,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--plot", metavar="FILE.svg", help="where to draw the learning curve")
 
+    @refusing(BenchmarkError, ConfigError, DataError)
     def handle(self, *args: Any, **options: Any) -> None:
         routers = [name.strip() for name in options["routers"].split(",") if name.strip()]
         settings = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
         trainings = len(routers) * max(options["seeds"], 0)
-        try:
-            sizes = sizes_of(options["curve"]) if options.get("curve") else []
-        except BenchmarkError as error:
-            raise CommandError(str(error)) from None
+        sizes = sizes_of(options["curve"]) if options.get("curve") else []
         if sizes:
             trainings = len(sizes) * max(options["subsets"], 0)
         steps = tqdm(total=trainings, unit="training", disable=None, delay=2, leave=False)
@@ -55,7 +54,7 @@ class Command(BaseCommand):
             begun = 1
             steps.set_description(line)
 
-        try:
+        with at_file(options["directory"]):
             with steps:
                 if sizes:
                     where, subsets = options["directory"], options["subsets"]
@@ -66,9 +65,5 @@ class Command(BaseCommand):
                 Path(options["json"]).write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
             if sizes and options.get("plot"):
                 Path(options["plot"]).write_text(learning_curve.svg(measured), encoding="utf-8")
-        except (BenchmarkError, ConfigError, DataError) as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
         for line in learning_curve.table(measured) if sizes else leaderboard(measured):
             self.stdout.write(line)

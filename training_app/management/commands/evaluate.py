@@ -11,7 +11,7 @@ import numpy as np
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
-from agents_app.management.console import refusing
+from agents_app.management.console import at_file, refusing
 from agents_app.models import Pool
 from datasets_app.files import imports, tables
 from datasets_app.labels import snapshots
@@ -67,23 +67,20 @@ class Command(BaseCommand):
         router = registry.load_model(model)
         rows = self._file_rows(pool, options["input"]) if options.get("input") else _test_rows(pool)
         tally = Tally(router.training, pools.roster(pool, retired=True))
-        try:
-            with contextlib.ExitStack() as stack:
-                named = options.get("output")
-                output = stack.enter_context(open(named, "w", encoding="utf-8")) if named else None
-                figures = named is not None and named.lower().endswith(".json")
-                progress = stack.enter_context(contextlib.closing(bar(0, " queries")))
-                for batch in _batches(rows):
-                    routes = router.route_batch([row.text for row in batch])
-                    for row, route in zip(batch, routes, strict=True):
-                        tally.add(row, route, router)
-                        if output and not figures:
-                            _write(output, row, route, router)
-                    progress.update(len(batch))
-                if output and figures:
-                    output.write(json.dumps(tally.figures(model.name), indent=1) + "\n")
-        except OSError as error:
-            raise CommandError(f"{error.filename or options['output']}: {error.strerror}") from None
+        with at_file(options["output"]), contextlib.ExitStack() as stack:
+            named = options.get("output")
+            output = stack.enter_context(open(named, "w", encoding="utf-8")) if named else None
+            figures = named is not None and named.lower().endswith(".json")
+            progress = stack.enter_context(contextlib.closing(bar(0, " queries")))
+            for batch in _batches(rows):
+                routes = router.route_batch([row.text for row in batch])
+                for row, route in zip(batch, routes, strict=True):
+                    tally.add(row, route, router)
+                    if output and not figures:
+                        _write(output, row, route, router)
+                progress.update(len(batch))
+            if output and figures:
+                output.write(json.dumps(tally.figures(model.name), indent=1) + "\n")
         outcomes = self._cases(model) if options.get("cases") else []
         if tally.routed or not options.get("cases"):
             self._tell(model.name, tally, options.get("output"))
@@ -109,10 +106,8 @@ class Command(BaseCommand):
     def _conclude(self, outcomes: list[Outcome], named: str | None) -> None:
         """Write the report, and end with 1 where anything failed."""
         if named:
-            try:
+            with at_file(named):
                 Path(named).write_bytes(junit.report(outcomes))
-            except OSError as error:
-                raise CommandError(f"{named}: {error.strerror}") from None
         failed = [outcome.failure for outcome in outcomes if outcome.failure]
         if failed:
             raise CommandError(" ".join(failed))

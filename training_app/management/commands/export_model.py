@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
+from agents_app.management.console import at_file, refusing
 from datasets_app.management.console import pool_of
 from training_app.engine.data import artifact
 from training_app.versions import registry
@@ -20,13 +21,10 @@ class Command(BaseCommand):
         parser.add_argument("--model", metavar="NAME", help="the model's name (default: the active one)")
         parser.add_argument("--out", metavar="DIR", required=True, help="the directory, or a file that ends in .zip")
 
+    @refusing(registry.RegistryError, artifact.ArtifactError)
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        try:
-            model = registry.chosen(pool, options.get("model"))
+        model = registry.chosen(pool, options.get("model"))
+        with at_file(options["out"]):
             artifact.write(registry.exported(model), options["out"])
-        except (registry.RegistryError, artifact.ArtifactError) as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"{options['out']}: {error.strerror or error}") from None
         self.stdout.write(f"{model.name} is in {options['out']}.")

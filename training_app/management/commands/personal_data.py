@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agents_app.accounts import personal
 from agents_app.accounts.people import PeopleError
 from agents_app.audit import Actor
+from agents_app.management.console import at_file, refusing
 from agents_app.signin import account_of
 from agents_app.texts import personal_data as stored
 from agents_app.texts.matching import PersonalDataError, Terms
@@ -32,15 +33,12 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, help="the ZIP file that export writes")
         parser.add_argument("--yes", action="store_true", help="erase without asking")
 
+    @refusing(PersonalDataError, PeopleError)
     def handle(self, *args: Any, **options: Any) -> None:
         if options["do"] == "export" and options["out"] is None:
             raise CommandError("Name the file to write with --out FILE.zip.")
-        try:
+        with at_file(options["out"]):
             (self._of_a_member if options["member"] else self._of_somebody)(**options)
-        except (PersonalDataError, PeopleError) as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"{options['out']}: {error.strerror or error}") from None
 
     def _of_a_member(self, do: str, term: list[str], out: Path, yes: bool, **options: Any) -> None:
         user: User | None = account_of(term[0]) if len(term) == 1 else None
