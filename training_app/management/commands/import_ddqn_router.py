@@ -1,5 +1,6 @@
 """Move in from ddqn-router: its agents, queries, labels and splits as a pool, and with --train a router."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.utils.text import slugify
 
 from agents_app import pools
 from agents_app.audit import Actor
+from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import ddqn_router
 from datasets_app.labels import queue
@@ -41,18 +43,13 @@ class Command(BaseCommand):
         if slug != slugify(slug):
             raise CommandError(f"--slug: {slug!r} may hold letters, digits, - and _ only")
         actor = Actor("import_ddqn_router")
-        progress = ImportBar()
-        try:
+        with refusing(ddqn_router.MoveError, DataError, pools.PoolError), closing(ImportBar()) as progress:
             project = ddqn_router.read(place)
             pool = Pool.objects.filter(slug=slug).first()
             if pool is None:
                 name = words.replace("_", " ").replace("-", " ").strip() or slug
                 pool = pools.create_pool(name[0].upper() + name[1:], slug, actor=actor)
             result = ddqn_router.take(pool, project, progress=progress, actor=actor)
-        except (ddqn_router.MoveError, DataError, pools.PoolError) as error:
-            raise CommandError(str(error)) from None
-        finally:
-            progress.close()
         queue.fill(pool)
         self.stdout.write(f"{pool.name} ({pool.slug})")
         tell(self, result.uploads)
