@@ -22,6 +22,8 @@ ENGINE ?= $(firstword $(foreach one,buildah podman docker,$(if $(shell command -
 IMAGE ?= routerweb:latest
 
 BIN := $(VENV)/bin
+# Their bytecode is written while packages are installed; else the first processes would each write it.
+PACKAGES := routerweb agents_app datasets_app training_app orchestration_app
 PIP_INSTALL := $(BIN)/python -m pip install --progress-bar off
 MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
@@ -138,13 +140,14 @@ bench-growth: setup ## Training time, memory and route time as queries and agent
 
 $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; PYTHON=python3.12 make run names another.")'
-	@test -x $(BIN)/python || { echo "Making the virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/python || { echo "Making the virtual environment in $(VENV)"; $(PYTHON) -m venv --without-pip $(VENV); }
 	@echo "Installing the packages of requirements.txt (a few minutes the first time)"
 ifeq ($(HASHES),1)
+	@$(BIN)/python -m ensurepip --upgrade --default-pip >/dev/null
 	@$(if $(TORCH_INDEX),$(PIP_INSTALL) --no-deps "$$(grep ^torch== requirements.txt)" | $(PROGRESS))
 	@$(PIP_INSTALL) --require-hashes -r requirements.lock $(if $(TORCH_INDEX),,-r requirements-gpu.lock) | $(PROGRESS)
 else
-	@$(PYTHON) deploy/packages.py $(VENV) -r requirements.txt | $(PROGRESS)
+	@$(BIN)/python -m compileall -qq $(PACKAGES) & $(PYTHON) deploy/packages.py $(VENV) -r requirements.txt | $(PROGRESS)
 endif
 	@touch $@
 

@@ -6,6 +6,7 @@ would bring the GPU packages of PyTorch, pip decides, as it may know of a CPU bu
 """
 
 import ast
+import importlib.metadata
 import os
 import re
 import shutil
@@ -23,6 +24,13 @@ SAME = {
     "find-links": "UV_FIND_LINKS",
     "constraint": "UV_CONSTRAINT",
 }
+
+#: Packages that a start imports most of; those first that the web server alone imports, as `up` begins with the others.
+AT_START = (
+    "rest_framework", "unfold", "drf_spectacular", "jinja2", "markdown", "requests", "urllib3", "prometheus_client", "granian",
+    "django/contrib/admin", "django/contrib/auth", "django/views", "django/template", "django/forms", "django/db", "psycopg",
+    "cryptography", "httpx", "httpcore", "django/core", "django/utils",
+)  # fmt: skip
 
 
 def pip_settings(listed: str) -> dict[str, str]:
@@ -48,34 +56,71 @@ def for_uv(pip: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, 
     return {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_TIMEOUT": "180", **variables, **environment}
 
 
-def find_uv(python: Path) -> list[str] | None:
-    """The words that call uv, installed into the environment where the index has it; None without it."""
-    if path := shutil.which("uv"):
-        return [path]
-    words = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "uv"]
-    if subprocess.run(words, check=False, capture_output=True).returncode:  # noqa: S603
-        return None
-    return [str(python), "-m", "uv"]
+def pip_for(python: Path) -> list[str]:
+    """The words that call pip for this environment: its own pip, or the one of the Python that runs this, which is there at once."""
+    own = [str(python), "-m", "pip"]
+    if subprocess.run([*own, "--version"], check=False, capture_output=True).returncode == 0:  # noqa: S603
+        return own
+    try:
+        version = importlib.metadata.version("pip").split(".")
+    except importlib.metadata.PackageNotFoundError:
+        version = ["0"]
+    if [int(part) for part in version[:2] if part.isdecimal()] >= [22, 3]:  # the first that knows --python
+        return [sys.executable, "-m", "pip", "--python", str(python)]
+    make_pip(python)
+    return own
+
+
+def make_pip(python: Path) -> None:
+    """Give the environment a pip of its own, the one that Python brings, unless it has one."""
+    words = [str(python), "-m", "ensurepip", "--upgrade", "--default-pip"]
+    if subprocess.run(words, check=False, stdout=subprocess.DEVNULL).returncode:  # noqa: S603
+        sys.exit("Python has no pip to install packages with. On Debian and Ubuntu: apt-get install python3-venv")
+
+
+def find_uv(python: Path, pip: Sequence[str]) -> str | None:
+    """The path of uv, installed into the environment where the index has it; None without it."""
+    own = python.with_name("uv")
+    words = [*pip, "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "uv"]
+    if path := shutil.which("uv") or shutil.which(own):
+        return path
+    subprocess.run(words, check=False, capture_output=True)  # noqa: S603
+    return shutil.which(own)
 
 
 def with_uv(python: Path, words: Sequence[str]) -> bool:
-    """Install with uv; whether that was done."""
-    uv = None if os.environ.get("NO_UV") else find_uv(python)
+    """Install with uv, and pip too for whatever is installed later; whether that was done."""
+    if os.environ.get("NO_UV"):
+        return False
+    pip = pip_for(python)
+    with subprocess.Popen([*pip, "config", "list"], stdout=subprocess.PIPE, text=True) as listing:  # noqa: S603
+        uv = find_uv(python, pip)
+        listed, _ = listing.communicate()
     if uv is None:
         return False
-    listed = subprocess.run([str(python), "-m", "pip", "config", "list"], check=False, capture_output=True, text=True)  # noqa: S603
-    environment = for_uv(pip_settings(listed.stdout), os.environ)
-    install = [*uv, "pip", "install", "--python", str(python), *words]
+    environment = for_uv(pip_settings(listed), os.environ)
+    install = [uv, "pip", "install", "--python", str(python), "pip", *words]
     plan = subprocess.run([*install, "--dry-run"], check=False, capture_output=True, text=True, env=environment)  # noqa: S603
     if plan.returncode or GPU.search(plan.stdout + plan.stderr):
         return False
-    return subprocess.run([*install, "--quiet"], check=False, env=environment).returncode == 0  # noqa: S603
+    if subprocess.run([*install, "--quiet"], check=False, env=environment).returncode:  # noqa: S603
+        return False
+    compile_packages(python)
+    return True
+
+
+def compile_packages(python: Path) -> None:
+    """Write the bytecode of AT_START beside what comes next. uv writes none, so the first processes would each compile it alone."""
+    for folder in python.parents[1].glob("lib/python3*/site-packages"):
+        words = [str(python), "-m", "compileall", "-qq", *(str(folder / name) for name in AT_START)]
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
 
 
 def main(venv: str, *words: str) -> int:
     python = Path(venv).absolute() / "bin" / "python"
     if with_uv(python, words):
         return 0
+    make_pip(python)
     pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", *words]
     return subprocess.run(pip, check=False).returncode  # noqa: S603
 

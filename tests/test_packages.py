@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import django
 import pytest
 
 from deploy import packages
+from tests.waiting import until
 
 pytestmark = pytest.mark.any_database
 LISTED = """\
@@ -34,37 +36,70 @@ def test_uv_is_told_what_pip_is_told() -> None:
     }
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Installs with stand-ins for uv and pip; returns which of them installed. `plan` is what uv would install."""
-    calls = tmp_path / "calls"
-    (tmp_path / "venv" / "bin").mkdir(parents=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    python.write_text(f'#!/bin/sh\n[ "$3 $4" = "config list" ] && exit 0\necho pip >> {calls}\n')
-    uv = tmp_path / "uv"
+class Installing:
+    """Installs with stand-ins for uv and pip into an environment without pip; `calls` are what they were called with."""
 
-    def install(plan: str, *, status: int = 0, no_uv: str = "") -> list[str]:
-        uv.write_text(f'#!/bin/sh\ncase "$*" in *--dry-run*) echo "{plan}"; exit {status};; esac\necho uv >> {calls}\n')
-        for script in (uv, python):
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._calls = folder, folder / "calls"
+        (folder / "venv" / "bin").mkdir(parents=True)
+        (folder / "venv" / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+        self._python, self._uv = folder / "venv" / "bin" / "python", folder / "uv"
+        self._python.write_text(f"""#!/bin/sh
+case "$*" in
+*"config list") ;;
+*"pip --version") [ -e {folder}/has-pip ] ;;
+*ensurepip*) touch {folder}/has-pip; echo "$*" >> {self._calls} ;;
+*) echo "$*" >> {self._calls} ;;
+esac
+""")
+
+    def install(self, plan: str, *, status: int = 0, no_uv: str = "") -> None:
+        """`plan` is what uv would install, `status` with which it ends."""
+        self._uv.write_text(
+            f'#!/bin/sh\ncase "$*" in *--dry-run*) echo "{plan}"; exit {status};; esac\necho "uv $*" >> {self._calls}\n'
+        )
+        for script in (self._uv, self._python):
             script.chmod(0o755)
-        calls.write_text("")
-        words = [sys.executable, packages.__file__, str(tmp_path / "venv"), "-r", "requirements.txt"]
-        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NO_UV": no_uv}
+        words = [sys.executable, packages.__file__, str(self._folder / "venv"), "-r", "requirements.txt"]
+        environment = {**os.environ, "PATH": f"{self._folder}:{os.environ['PATH']}", "NO_UV": no_uv}
         assert subprocess.run(words, env=environment, check=False).returncode == 0
-        return calls.read_text().split()
 
-    return install
+    @property
+    def calls(self) -> list[str]:
+        return self._calls.read_text().splitlines()
 
 
-def test_uv_installs(installed) -> None:
-    assert installed(" + torch==2.13.0+cpu") == ["uv"]
+@pytest.fixture
+def installing(tmp_path: Path) -> Installing:
+    return Installing(tmp_path)
+
+
+ENSUREPIP = "-m ensurepip --upgrade --default-pip"
+PIP = "-m pip install --progress-bar off -r requirements.txt"
+
+
+def test_uv_installs_and_what_a_start_needs_is_compiled(installing: Installing) -> None:
+    installing.install(" + torch==2.13.0+cpu")
+    until(lambda: len(installing.calls) == 2, "the compilation")
+    uv, compiling = installing.calls
+    assert uv.startswith("uv pip install --python ")
+    assert uv.endswith("/venv/bin/python pip -r requirements.txt --quiet"), "a pip is there for what is installed later"
+    assert compiling.startswith("-m compileall -qq /")
+    assert "/site-packages/django/db " in compiling
+
+
+def test_what_a_start_needs_is_installed() -> None:
+    installed = Path(django.__file__).parents[1]
+    assert [name for name in packages.AT_START if not (installed / name).is_dir()] == []
 
 
 @pytest.mark.parametrize("gpu", ["nvidia-cublas-cu12==12.8", "cuda-toolkit==13.0", "triton==3.6.0"])
-def test_pip_decides_where_uv_would_bring_gpu_packages(installed, gpu: str) -> None:
-    assert installed(f" + {gpu}") == ["pip"]
+def test_pip_decides_where_uv_would_bring_gpu_packages(installing: Installing, gpu: str) -> None:
+    installing.install(f" + {gpu}")
+    assert installing.calls == [ENSUREPIP, PIP]
 
 
-def test_pip_installs_where_uv_cannot_or_must_not(installed) -> None:
-    assert installed("No solution found", status=1) == ["pip"]
-    assert installed(" + torch==2.13.0+cpu", no_uv="1") == ["pip"]
+@pytest.mark.parametrize(("status", "no_uv"), [(1, ""), (0, "1")])
+def test_pip_installs_where_uv_cannot_or_must_not(installing: Installing, status: int, no_uv: str) -> None:
+    installing.install(" + torch==2.13.0+cpu", status=status, no_uv=no_uv)
+    assert installing.calls == [ENSUREPIP, PIP]
