@@ -40,8 +40,9 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-run: setup ## Set up, start web and workers, load the demo pool and train its routers meanwhile, print how to use them
-	@$(MANAGE) up --demo
+run: $(VENV)/.installed ## Set up, start web and workers, load the demo pool and train its routers meanwhile, print how to use them
+	@$(BIN)/python -m routerweb.installation
+	@$(MANAGE) up --migrate --demo
 
 setup: $(VENV)/.installed ## Make the virtual environment, install the pinned packages, migrate the database
 	@$(BIN)/python -m routerweb.installation

@@ -1,7 +1,6 @@
 """The command line: `manage.py` of a checkout, and the command `routerweb` of an installed wheel."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 
@@ -62,21 +61,19 @@ def installed() -> None:
     if words[:1] == ["demo"]:
         words = ["up", "--demo", *words[1:]]
     if words[:1] == ["up"] and not _asks_for_help(words) and not os.environ.get("DATABASE_URL", "").strip():
-        _set_up()
+        _make_data_folder()
+        words.append("--migrate")
     main(words, program="routerweb")
 
 
-def _set_up() -> None:
-    """The data folder with a key of its own, and the tables of this version."""
+def _make_data_folder() -> None:
+    """The data folder, with a key of its own unless the environment has one."""
     from routerweb import installation, paths
 
     if os.environ.get("SECRET_KEY", "").strip() or os.environ.get("DEBUG", "").strip():
         installation.make_folder(paths.DATA_DIR)  # whoever sets them says who may talk to it
     else:
         installation.prepare(paths.DATA_DIR)
-    migrate = subprocess.run(paths.manage("migrate", "--verbosity", "0"), cwd=paths.WORKING_DIR, check=False)  # noqa: S603
-    if migrate.returncode:
-        sys.exit(migrate.returncode)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ It writes `installation.env` into the data folder, readable by its owner alone, 
 already it changes nothing. The settings read that file for whatever the environment leaves unset.
 """
 
+import contextlib
+import fcntl
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from routerweb.paths import DATA_DIR
@@ -35,6 +38,23 @@ def prepare(folder: Path) -> Path:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(FILE.format(key=secrets.token_urlsafe(50)))
     return path
+
+
+def start_migration(folder: Path) -> int:
+    """Have this machine's web servers wait before they listen, until every copy of the returned file descriptor is closed."""
+    handle = os.open(folder / "migration.lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def wait_for_migration(folder: Path, meanwhile: Callable[[], object]) -> None:
+    """Return once no `up --migrate` of this data folder is migrating the database; while one is, call `meanwhile` once."""
+    with contextlib.suppress(FileNotFoundError), open(folder / "migration.lock", "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            meanwhile()
+            fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 if __name__ == "__main__":

@@ -78,10 +78,11 @@ class Child:
         return f"The {self.name} ended by itself, with status {status}"
 
 
-class Demo:
-    """The demo's setup, which `up` started before it became this program; `log` is the file of what it says."""
+class Setup:
+    """The process that `up` started before it became this program, which migrates the database and sets up the demo. `log` is the file
+    of what the demo says, None without the demo."""
 
-    def __init__(self, pid: int, log: str) -> None:
+    def __init__(self, pid: int, log: str | None) -> None:
         self.pid, self.log = pid, log
         self.status: int | None = None
 
@@ -98,10 +99,10 @@ class Demo:
             os.waitpid(self.pid, 0)
 
     def say(self) -> None:
-        """How it ended, on the terminal."""
-        if self.status:
+        """How the demo's setup ended, on the terminal."""
+        if self.log and self.status:
             sys.stderr.write(f"The demo could not be set up:\n{Path(self.log).read_text('utf-8', 'replace')}\n")
-        else:
+        elif self.log:
             print(
                 "  The first router answers now. A fuller one is being trained; it takes over if it passes the gate: see Home.\n",
                 flush=True,
@@ -114,10 +115,12 @@ def _status(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if gone else None
 
 
-def watch(children: Sequence[Child], asked_to_stop: threading.Event, demo: Demo | None, welcome: int | None) -> str:
+def watch(children: Sequence[Child], asked_to_stop: threading.Event, setup: Setup | None, welcome: int | None) -> str:
     """Keep all children running until this process is asked to stop; which of them is not worth another start, in words. `welcome` is
-    the process that says where the server is; after it comes how the demo ended."""
+    the process that says where the server is; after it comes how the demo's setup ended."""
     while not asked_to_stop.wait(0.3):
+        if setup and setup.ended() and setup.status == NOT_MIGRATED:
+            return "The migration of the database failed"
         for child in children:
             if ended := child.look():
                 if child.hopeless:
@@ -125,15 +128,17 @@ def watch(children: Sequence[Child], asked_to_stop: threading.Event, demo: Demo 
                 sys.stderr.write(f"{ended}; it is started again.\n")
         if welcome is not None and (status := _status(welcome)) is not None:
             welcome = None
-            demo = demo if status == SAYS_TRAINING else None
-        if demo and welcome is None and demo.ended():
-            demo.say()
-            demo = None
+            setup = setup if status == SAYS_TRAINING else None
+        if setup and welcome is None and setup.ended():
+            setup.say()
+            setup = None
     return ""
 
 
 #: The status of a welcome that said that the demo's router was being trained.
 SAYS_TRAINING = 7
+#: The status of a setup that could not migrate the database.
+NOT_MIGRATED = 8
 
 
 def end(children: Sequence[Child]) -> None:
@@ -153,7 +158,7 @@ def end(children: Sequence[Child]) -> None:
 
 def main(plan: dict[str, Any]) -> int:
     """Start and watch what the plan names, and the status to end with: `children` as (name, arguments, environment), and of what `up`
-    has started `demo` as (pid, log) and `welcome` as its pid, null for none."""
+    has started `setup` as (pid, log) and `welcome` as its pid, null for none."""
     asked_to_stop = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -162,18 +167,18 @@ def main(plan: dict[str, Any]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-    demo = Demo(*plan["demo"]) if plan["demo"] else None
+    setup = Setup(*plan["setup"]) if plan["setup"] else None
     children = [Child(*child) for child in plan["children"]]
     for child in children:
-        if demo and child.name != WEB:
+        if setup and child.name != WEB:
             # The first router is trained beside the web server's start: whoever waits, waits for these two.
-            child.wait(demo.ended)
+            child.wait(setup.ended)
         else:
             child.start()
-    ended = watch(children, asked_to_stop, demo, plan["welcome"])
+    ended = watch(children, asked_to_stop, setup, plan["welcome"])
     end(children)
-    if demo:
-        demo.end()
+    if setup:
+        setup.end()
     if ended:
         sys.stderr.write(f"{ended}; its lines above say why.\n")
         return 1

@@ -16,6 +16,7 @@ from typing import Any
 import django
 from django.core.handlers.wsgi import WSGIHandler
 
+from routerweb import installation
 from routerweb.serving import memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
@@ -89,6 +90,8 @@ def page_route_of(path: str) -> str:
         return "none"
 
 
+# Whoever starts `up --migrate` is about to open a page.
+installation.wait_for_migration(settings.DATA_DIR, meanwhile=pages)
 serving.warm()
 decisions.begin()
 memory.settle()

@@ -1,7 +1,7 @@
 """`python -m routerweb.serving.worker` is one process of the web server: granian with this project's settings.
 
-It listens once the settings, the applications and the models are loaded, beside as many others as there are on the same port. On
-SIGTERM it tells its clients to close their connections, answers what it has, and ends.
+It listens once the settings, the applications and the models are loaded and the database is migrated, beside as many others as there
+are on the same port. On SIGTERM it tells its clients to close their connections, answers what it has, and ends.
 """
 
 import asyncio

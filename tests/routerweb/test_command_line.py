@@ -51,14 +51,6 @@ def test_a_wheels_data_lie_where_a_users_data_lie(monkeypatch: pytest.MonkeyPatc
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """What `routerweb` runs, without running it: each command's words."""
     commands: list[list[str]] = []
-
-    class Migration:
-        returncode = 0
-
-        def __init__(self, words: list[str], **_more: object) -> None:
-            commands.append(words[words.index("migrate") :])
-
-    monkeypatch.setattr(command_line.subprocess, "run", Migration)
     monkeypatch.setattr(command_line, "main", lambda words, program: commands.append([program, *words]))
     monkeypatch.setattr(paths, "DATA_DIR", tmp_path / "data")
     for name in ("SECRET_KEY", "DEBUG", "DATABASE_URL"):
@@ -75,15 +67,12 @@ def test_python_runs_it_where_it_is_not_installed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-MIGRATE = ["migrate", "--verbosity", "0"]
-
-
 @pytest.mark.parametrize(
     ("words", "more", "expected", "kept"),
     [
-        (["demo"], {}, [MIGRATE, ["routerweb", "up", "--demo"]], "key"),
-        (["up", "web"], {}, [MIGRATE, ["routerweb", "up", "web"]], "key"),
-        (["up"], {"SECRET_KEY": "mine"}, [MIGRATE, ["routerweb", "up"]], "folder"),
+        (["demo"], {}, [["routerweb", "up", "--demo", "--migrate"]], "key"),
+        (["up", "web"], {}, [["routerweb", "up", "web", "--migrate"]], "key"),
+        (["up"], {"SECRET_KEY": "mine"}, [["routerweb", "up", "--migrate"]], "folder"),
         (["up"], {"DATABASE_URL": "postgresql://db/routes"}, [["routerweb", "up"]], "nothing"),
         (["up", "--help"], {}, [["routerweb", "up", "--help"]], "nothing"),
         (["train", "--pool", "support"], {}, [["routerweb", "train", "--pool", "support"]], "nothing"),

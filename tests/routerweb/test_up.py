@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agents_app import clusters
-from routerweb import keeper
+from routerweb import installation, keeper
 from routerweb.keeper import Child
+from tests.on_postgresql import free_port
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 LIVING = "import time; time.sleep(60)"
 
@@ -90,7 +93,7 @@ def test_it_knows_by_what_status_a_cluster_asks_for_another_start() -> None:
 
 def test_it_imports_nothing_of_the_product(tmp_path: Path) -> None:
     """`python -I -S` does not even see the product's packages."""
-    plan = json.dumps({"children": [["part", [sys.executable, "-c", LIVING], {}]], "demo": None, "welcome": None})
+    plan = json.dumps({"children": [["part", [sys.executable, "-c", LIVING], {}]], "setup": None, "welcome": None})
     command = [sys.executable, "-I", "-S", str(keeper.__file__), plan]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as keeping:
         children = Path(f"/proc/{keeping.pid}/task/{keeping.pid}/children")
@@ -108,9 +111,9 @@ def test_what_the_demo_says_follows_the_card(tmp_path: Path) -> None:
     for status in (0, 1):
         code = f"""
 import os, sys, time, json, subprocess
-demo = subprocess.Popen([sys.executable, "-c", "raise SystemExit({status})"])
+setup = subprocess.Popen([sys.executable, "-c", "raise SystemExit({status})"])
 welcome = subprocess.Popen([sys.executable, "-c", "print('card', flush=True); raise SystemExit({keeper.SAYS_TRAINING})"])
-plan = {{"children": [["part", [sys.executable, "-c", {LIVING!r}], {{}}]], "demo": [demo.pid, {str(log)!r}], "welcome": welcome.pid}}
+plan = {{"children": [["part", [sys.executable, "-c", {LIVING!r}], {{}}]], "setup": [setup.pid, {str(log)!r}], "welcome": welcome.pid}}
 os.execv(sys.executable, [sys.executable, "-I", "-S", {str(keeper.__file__)!r}, json.dumps(plan)])
 """
         words = [sys.executable, "-c", code]
@@ -121,3 +124,60 @@ os.execv(sys.executable, [sys.executable, "-I", "-S", {str(keeper.__file__)!r}, 
             said[status] = "".join(lines) + keeping.stdout.read()
     assert said[0].startswith("card\n  The first router answers now.")
     assert said[1].startswith("card\nThe demo could not be set up:\nno disk\n")
+
+
+def test_a_database_that_cannot_be_migrated_ends_everything(tmp_path: Path) -> None:
+    code = f"""
+import os, sys, json, subprocess
+setup = subprocess.Popen([sys.executable, "-c", "raise SystemExit({keeper.NOT_MIGRATED})"])
+children = [["web server", [sys.executable, "-c", {LIVING!r}], {{}}], ["job cluster", [{str(tmp_path / "never")!r}], {{}}]]
+plan = {{"children": children, "setup": [setup.pid, None], "welcome": None}}
+os.execv(sys.executable, [sys.executable, "-I", "-S", {str(keeper.__file__)!r}, json.dumps(plan)])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "The migration of the database failed; its lines above say why.\n"
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
+    """Starts `manage.py up` with these words in a new data folder; the process, and the address of its web server."""
+    started: list[subprocess.Popen[str]] = []
+    installation.make_folder(tmp_path)
+
+    def start(*words: str) -> tuple[subprocess.Popen[str], str]:
+        port = str(free_port())
+        environment = {
+            **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path), "DATABASE_URL": "",
+            "SECRET_KEY": "a-key-of-the-tests-that-start-everything", "PLAIN_HTTP": "1", "PORT": port,
+        }  # fmt: skip
+        command = [sys.executable, "-W", "ignore", "manage.py", "up", *words]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **output))  # type: ignore[call-overload]
+        return started[-1], f"http://127.0.0.1:{port}"
+
+    yield start
+    for process in started:
+        process.kill()  # all others end with it
+        process.wait()
+
+
+def test_it_migrates_an_empty_database_and_the_web_server_waits_for_it(
+    up: Callable[..., tuple], tmp_path: Path
+) -> None:
+    process, address = up("web", "--migrate")
+    assert process.stdout.readline() == "\n", "nothing is said before the card, not even by a server without tables"
+    assert process.stdout.readline().startswith("  Routerweb is running. Set it up, within a day, at")
+    assert httpx.get(f"{address}/api/ready/", timeout=30).status_code == 200
+    process.terminate()
+    assert process.stdout.read().endswith("Routerweb has stopped.\n")
+    assert (tmp_path / "routerweb.sqlite3").stat().st_size > 0
+
+
+def test_it_says_why_a_database_cannot_be_migrated(up: Callable[..., tuple], tmp_path: Path) -> None:
+    (tmp_path / "routerweb.sqlite3").write_text("These are no tables.\n" * 100)
+    process, _address = up("--migrate")
+    said = process.communicate(timeout=60)[0]
+    assert "file is not a database" in said
+    assert said.endswith("The migration of the database failed; its lines above say why.\n")
+    assert process.returncode == 1

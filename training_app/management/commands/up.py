@@ -4,12 +4,11 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import traceback
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from django.db import OperationalError, connection, connections
 from agents_app.accounts import setup
 from agents_app.background_work import processes
 from agents_app.models import Stamp
-from routerweb import health, keeper, lifeline, paths
+from routerweb import command_line, health, installation, keeper, lifeline, paths
 from training_app.installation import demo_card, read_demo
 
 WEB = keeper.WEB
@@ -63,6 +62,11 @@ class Command(BaseCommand):
             help=f"{', '.join(parts())} (worker is all but web); all when none is named",
         )
         parser.add_argument(
+            "--migrate",
+            action="store_true",
+            help="migrate the database meanwhile; web servers listen once that is done",
+        )
+        parser.add_argument(
             "--demo", action="store_true", help="set up the demo pools meanwhile, as `demo --queue` does"
         )
 
@@ -71,23 +75,50 @@ class Command(BaseCommand):
         unknown = set(wanted) - set(parts())
         if unknown:
             raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(parts())}.")
-        if _never_migrated():
+        if not options["migrate"] and _never_migrated():
             raise CommandError("The database has no tables yet. Create them first: python manage.py migrate")
         # What comes now waits for the program that this process becomes.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        demo = self._demo() if options["demo"] or (settings.DEMO and "reset" in wanted) else None
+        demo = options["demo"] or (settings.DEMO and "reset" in wanted)
+        setting_up = self._set_up(migrate=options["migrate"], demo=demo) if options["migrate"] or demo else None
         plan = {
             "children": [(name, arguments, more) for name, (arguments, more) in commands(wanted).items()],
-            "demo": demo and (demo, str(_log())),
-            "welcome": self._welcomed(demo) if "web" in wanted else None,
+            "setup": setting_up and (setting_up, str(_log()) if demo else None),
+            "welcome": self._welcomed(setting_up if demo else None) if "web" in wanted else None,
         }
         if paths.WORKING_DIR:
             os.chdir(paths.WORKING_DIR)
         keeping = [sys.executable, "-I", "-S", str(keeper.__file__), json.dumps(plan)]
         os.execv(sys.executable, keeping)  # noqa: S606 - our own program
 
+    def _set_up(self, *, migrate: bool, demo: bool) -> int:
+        """A process that migrates the database, then sets up the demo, whose words go to a file unless it fails; its id."""
+        lock = installation.start_migration(Path(settings.DATA_DIR)) if migrate else None
+
+        def work() -> int:
+            os.setsid()  # Ctrl-C reaches the keeper alone, which asks this one to end
+            if lock is not None:
+                if _run("migrate", "--verbosity", "0"):
+                    return keeper.NOT_MIGRATED
+                os.close(lock)
+            if demo:
+                with _log().open("wb") as log:
+                    os.dup2(log.fileno(), 1)
+                    os.dup2(log.fileno(), 2)
+                return _run("demo", "--queue")
+            return 0
+
+        pid = self._forked(work)
+        if lock is not None:
+            os.close(lock)
+        return pid
+
     def _welcomed(self, demo: int | None) -> int:
-        """A process that says where the server is once it answers; its id. It is forked, as it needs what is loaded here."""
+        """A process that says where the server is once it answers; its id."""
+        return self._forked(lambda: keeper.SAYS_TRAINING if self._welcome(demo) else 0)
+
+    def _forked(self, work: Callable[[], int]) -> int:
+        """A process that does this work with what is loaded here, and ends with the status that it returns; its id."""
         self.stdout.flush()
         connections.close_all()
         parent = os.getpid()
@@ -96,25 +127,14 @@ class Command(BaseCommand):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
         lifeline.end_with(parent)
+        status = 1
         try:
-            os._exit(keeper.SAYS_TRAINING if self._welcome(demo) else 0)
+            status = work()
         except Exception:
             traceback.print_exc()
         finally:
-            os._exit(1)
-
-    def _demo(self) -> int:
-        """The demo's setup, in a process of its own, whose id it returns; what it says goes to a file unless it fails."""
-        with _log().open("wb") as log:
-            return subprocess.Popen(  # noqa: S603 - our own program
-                paths.manage("demo", "--queue"),
-                env=lifeline.for_child(),
-                cwd=paths.WORKING_DIR,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_hear,
-            ).pid
+            sys.stdout.flush()
+            os._exit(status)
 
     def _welcome(self, demo: int | None) -> bool:
         """Once the web server answers, say where it is and how to call it; whether the demo's first router is being trained then."""
@@ -156,8 +176,18 @@ def _log() -> Path:
     return Path(settings.DATA_DIR) / "demo.log"
 
 
-def _hear() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+def _run(*words: str) -> int:
+    """Run a command of manage.py in this process; its status, once it has said what went wrong."""
+    try:
+        command_line.main(words)
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+        return ended.code if isinstance(ended.code, int) else 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def _runs(pid: int) -> bool:
