@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,10 +114,16 @@ def _status(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if gone else None
 
 
-def watch(children: Sequence[Child], asked_to_stop: threading.Event, setup: Setup | None, welcome: int | None) -> str:
+def _asked(signals: list[int]) -> bool:
+    """Whether a signal has come, after a pause. No Event: its `set` in a signal's handler never returns if it interrupts `wait`."""
+    time.sleep(0.3)
+    return bool(signals)
+
+
+def watch(children: Sequence[Child], asked_to_stop: list[int], setup: Setup | None, welcome: int | None) -> str:
     """Keep all children running until this process is asked to stop; which of them is not worth another start, in words. `welcome` is
     the process that says where the server is; after it comes how the demo's setup ended."""
-    while not asked_to_stop.wait(0.3):
+    while not _asked(asked_to_stop):
         if setup and setup.ended() and setup.status == NOT_MIGRATED:
             return "The migration of the database failed"
         for child in children:
@@ -159,10 +164,10 @@ def end(children: Sequence[Child]) -> None:
 def main(plan: dict[str, Any]) -> int:
     """Start and watch what the plan names, and the status to end with: `children` as (name, arguments, environment), and of what `up`
     has started `setup` as (pid, log) and `welcome` as its pid, null for none."""
-    asked_to_stop = threading.Event()
+    asked_to_stop: list[int] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        asked_to_stop.set()
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked_to_stop.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
