@@ -14,7 +14,12 @@ def what_to_say(error: Exception) -> str:
         return str(error)  # it names the setting and says what to do
     if isinstance(error, OperationalError):
         # It is away, locked, full: nothing that a traceback would explain.
-        return f"The database does not take this: {str(error).strip().splitlines()[0]}"
+        reason = str(error).strip().splitlines()[0]
+        if reason == "unable to open database file":
+            from django.conf import settings
+
+            return f"The database file {settings.DATABASES['default']['NAME']} cannot be opened: does its folder exist?"
+        return f"The database does not take this: {reason}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{_shown(str(error.filename))}: {error.strerror}"  # a path that somebody named
     if isinstance(error, UnicodeEncodeError) and _shown(error.object) != error.object:

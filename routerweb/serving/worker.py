@@ -43,7 +43,7 @@ def server(application: "Application") -> Server:
 
     return Server(
         application,
-        address=_address()[0],
+        address=listening.address()[0],
         port=listening.PORT,
         interface=Interfaces.ASGINL,
         http=HTTPModes.http1,
@@ -100,24 +100,6 @@ def drop_unread_answers(seconds: float) -> bool:
     return listens
 
 
-def check_address() -> None:
-    """Raises OSError where this process could not listen."""
-    host, family = _address()
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "SO_REUSEPORT"):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        probe.bind((host, listening.PORT))
-
-
-def _address() -> tuple[str, socket.AddressFamily]:
-    """The IP address of LISTEN_HOST."""
-    family, _type, _protocol, _name, address = socket.getaddrinfo(
-        listening.LISTEN_HOST, listening.PORT, type=socket.SOCK_STREAM
-    )[0]
-    return str(address[0]), family
-
-
 def _max_files() -> int:
     """As many open files as the system lets this process have."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -134,7 +116,7 @@ if __name__ == "__main__":
     sys.setswitchinterval(SWITCH_SECONDS)
     memory.few_arenas()
     try:
-        check_address()
+        listening.check_address()
     except OSError as error:
         sys.exit(
             f"Cannot listen at {listening.LISTEN_HOST}:{listening.PORT}: {error.strerror}. Set PORT to a free one."

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.conf import LazySettings
+from django.db import OperationalError
 
 from routerweb import command_line, paths
 
@@ -115,3 +117,11 @@ def test_djangos_server_for_development_serves(tmp_path: Path, migrated_sqlite: 
     finally:
         server.kill()
         server.wait()
+
+
+def test_a_database_file_that_cannot_be_opened_is_named(settings: LazySettings) -> None:
+    said = command_line.what_to_say(OperationalError("unable to open database file"))
+    assert said == f"The database file {settings.DATABASES['default']['NAME']} cannot be opened: does its folder exist?"
+    assert (
+        command_line.what_to_say(OperationalError("disk full\nline 2")) == "The database does not take this: disk full"
+    )

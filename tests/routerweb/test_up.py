@@ -1,8 +1,10 @@
 """What `manage.py up` does about a part that ends by itself."""
 
+import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +16,10 @@ import pytest
 from agents_app import clusters
 from routerweb import installation, keeper
 from routerweb.keeper import Child
+from routerweb.serving import listening
 from tests.on_postgresql import free_port
 from tests.waiting import until
+from training_app.management.commands.up import Command
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
@@ -181,3 +185,20 @@ def test_it_says_why_a_database_cannot_be_migrated(up: Callable[..., tuple], tmp
     assert "file is not a database" in said
     assert said.endswith("The migration of the database failed; its lines above say why.\n")
     assert process.returncode == 1
+
+
+def test_it_warns_of_another_web_server_at_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    command = Command(stderr=said, no_color=True)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setattr(listening, "PORT", port)
+        listening.check_address()  # beside it one may listen
+        command._warn_of_another()
+    assert said.getvalue().startswith(f"Something listens at 127.0.0.1:{port} already.")
+    said.truncate(0)
+    command._warn_of_another()
+    assert said.getvalue() == ""

@@ -20,6 +20,7 @@ from agents_app.accounts import setup
 from agents_app.background_work import processes
 from agents_app.models import Stamp
 from routerweb import command_line, health, installation, keeper, lifeline, paths
+from routerweb.serving import listening
 from training_app.installation import demo_card, read_demo
 
 WEB = keeper.WEB
@@ -77,6 +78,8 @@ class Command(BaseCommand):
             raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(parts())}.")
         if not options["migrate"] and _never_migrated():
             raise CommandError("The database has no tables yet. Create them first: python manage.py migrate")
+        if "web" in wanted:
+            self._warn_of_another()
         # What comes now waits for the program that this process becomes.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         demo = options["demo"] or (settings.DEMO and "reset" in wanted)
@@ -90,6 +93,17 @@ class Command(BaseCommand):
             os.chdir(paths.WORKING_DIR)
         keeping = [sys.executable, "-I", "-S", str(keeper.__file__), json.dumps(plan)]
         os.execv(sys.executable, keeping)  # noqa: S606 - our own program
+
+    def _warn_of_another(self) -> None:
+        """Web servers share a port, so that one can follow another without a gap; two for good are a mistake."""
+        try:
+            listening.check_address(alone=True)
+        except OSError:
+            where = f"{listening.LISTEN_HOST}:{listening.PORT}"
+            self.stderr.write(
+                f"Something listens at {where} already. If it is another Routerweb that goes on, requests go to either of the two: "
+                "stop one, or set PORT to a free one."
+            )
 
     def _set_up(self, *, migrate: bool, demo: bool) -> int:
         """A process that migrates the database, then sets up the demo, whose words go to a file unless it fails; its id."""
