@@ -1,14 +1,14 @@
 """Whether missing agents are proposed: three agents hidden from a pool, and traffic that asks for them too.
 
-    .venv/bin/python -m benchmarks.proposals missing DIR [--traffic 500] [--draws 20]
+    .venv/bin/python -m benchmarks.proposals missing DIR [--traffic 500] [--draws 20] [--first 0]
     .venv/bin/python -m benchmarks.proposals twins DIR...
     .venv/bin/python -m benchmarks.proposals rewritten DIR...
 
 `missing`: in each draw three agents of DIR are hidden, with the training rows that need them. A linear router learns the rest,
-and what it is unsure of among test queries drawn at random goes to `gaps`. A proposal is right if 0.8 of its queries need one hidden
-agent. `twins`: in each pool the busiest agent gets a twin, to which half of its queries go. Where stands the pair among the confused
-ones? `rewritten`: the two agents whose descriptions are most alike get the same vague one, and then their own again. How often do
-descriptions alone confuse them before and after?
+and test queries drawn at random go to `gaps` with its answers. A proposal is right if 0.8 of its queries need one hidden agent.
+`--first` is the number of the first draw: numbers of 100 and more are for development. `twins`: in each pool the busiest agent gets a
+twin, to which half of its queries go. Where stands the pair among the confused ones? `rewritten`: the two agents whose descriptions
+are most alike get the same vague one, and then their own again. How often do descriptions alone confuse them before and after?
 """
 
 import argparse
@@ -36,7 +36,7 @@ HIDDEN, PURITY, LEARNT, UNSURE, TRIED = 3, 0.8, 2_500, 0.6, 300
 
 
 def spoken(example: Example) -> str:
-    """A query with what was said just before it, as proposals read it."""
+    """A query with what was said just before it, as a linear router reads it."""
     return " ".join([*(message.content for message in before(example.text)[-2:]), str(example.text)])
 
 
@@ -52,35 +52,41 @@ def probabilities(train: Sequence[str], required: Any, test: Sequence[str]) -> A
     return sigmoid(fit.platt(fit.fitted.logits(list(test))))
 
 
-def missing(source: Path, traffic: int, draws: int) -> None:
+def with_nobody(sets: Any) -> Any:
+    """Sets bool[N, A] with one more agent, bool[N, A + 1], whom those need that need nobody."""
+    return np.concatenate([sets, ~sets.any(axis=1, keepdims=True)], axis=1)
+
+
+def missing(source: Path, traffic: int, draws: range) -> None:
     """Print each draw's hidden agents and proposals."""
     folder, rng = read_folder(source), np.random.default_rng(0)
     learnt = [folder.train[i] for i in sorted(rng.permutation(len(folder.train))[:LEARNT].tolist())]
     texts, test_texts = [spoken(one) for one in learnt], [spoken(one) for one in folder.test]
-    vectors, test_vectors = vectors_of(texts), vectors_of(test_texts)
+    vectors, test_vectors = (vectors_of([gaps.spoken(one.text) for one in rows]) for rows in (learnt, folder.test))
+    talks, test_talks = (np.array([gaps.conversation(one.text) for one in rows]) for rows in (learnt, folder.test))
     required, needed = rows_of(learnt, folder.agents).required, rows_of(folder.test, folder.agents).required
     common = [a for a in range(len(folder.agents)) if required[:, a].sum() >= 10 and needed[:, a].sum() >= 10]
     counts = []
-    for draw in range(draws):
+    for draw in draws:
         rng = np.random.default_rng(100 + draw)
         hidden = rng.choice(common, HIDDEN, replace=False)
         kept = np.flatnonzero(~required[:, hidden].any(axis=1))
         seen = [a for a in range(len(folder.agents)) if a not in hidden and required[kept, a].any()]
         rows = rng.choice(len(test_texts), min(traffic, len(test_texts)), replace=False)
         p = probabilities([texts[i] for i in kept], required[kept][:, seen], [test_texts[i] for i in rows])
-        weak = rows[p.max(axis=1) < UNSURE]
-        labels = required[kept][:, seen]
-        labels = np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
-        found = gaps.gaps(test_vectors[weak], vectors[kept], labels)
-        shares = [needed[weak[list(gap.rows)]][:, hidden].mean(axis=0) for gap in found]
+        doubtful = p.max(axis=1) < UNSURE
+        labeled = gaps.Labeled(vectors[kept], talks[kept].tolist(), with_nobody(required[kept][:, seen]))
+        asked = gaps.Traffic(test_vectors[rows], test_talks[rows].tolist(), with_nobody(p >= 0.5), doubtful)
+        found = gaps.gaps(asked, labeled)
+        shares = [needed[rows[list(gap.rows)]][:, hidden].mean(axis=0) for gap in found]
         proposed = {int(share.argmax()) for share in shares if share.max() >= PURITY}
         false = sum(share.max() < PURITY for share in shares)
         counts.append((len(proposed), false))
         names = ", ".join(folder.agents[a].name for a in hidden)
         print(f"{names}: {len(proposed)} of {HIDDEN} proposed, {false} of {len(found)} proposals false", flush=True)
-    print(
-        f"all proposed in {sum(n == HIDDEN for n, _ in counts)} of {draws}; at most 2 false in {sum(f <= 2 for _, f in counts)}"
-    )
+    complete, agents = sum(n == HIDDEN for n, _ in counts), sum(n for n, _ in counts)
+    print(f"all proposed in {complete} of {len(counts)}, {agents} of {HIDDEN * len(counts)} agents", end="; ")
+    print(f"at most 2 false in {sum(false <= 2 for _, false in counts)}")
 
 
 def twins(sources: Sequence[Path]) -> None:
@@ -141,13 +147,14 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--traffic", type=int, default=500)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
     options = parser.parse_args()
     if options.what == "twins":
         twins(options.folders)
     elif options.what == "rewritten":
         rewritten(options.folders)
     else:
-        missing(options.folders[0], options.traffic, options.draws)
+        missing(options.folders[0], options.traffic, range(options.first, options.first + options.draws))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Proposals about a pool's agents: which is missing, which overlap, which nobody asks for. Looked for weekly, and on demand.
 
-Traffic that was abstained from, unsure, routed to nobody, reported as failed or labeled "none of these" is grouped by meaning
-(`engine/judging/gaps.py`). A look replaces the open proposals. What was declined or accepted stays, and does not come back for the
-same queries.
+Traffic that was abstained from, unsure, routed to nobody, reported as failed, labeled "none of these" or unlike its agent's labeled
+queries is grouped by meaning where labels do not explain it (`engine/judging/gaps.py`). A look replaces the open proposals. What was
+declined or accepted stays, and does not come back for the same queries.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from agents_app.outbound import guard
 from datasets_app.models import Gold, Label, PrelabelJob, Query, text_hash
 from datasets_app.prelabeling import jobs as prelabel
 from training_app.engine import llm
-from training_app.engine.data.conversations import before, from_json
+from training_app.engine.data.conversations import from_json
 from training_app.engine.data.examples import Agent as EngineAgent
 from training_app.engine.judging import gaps
 from training_app.engine.reading import sentences
@@ -141,15 +141,10 @@ def _traffic(pool: Pool) -> list[Answered]:
     ]
 
 
-def spoken(text: str) -> str:
-    """A query as it is compared: a turn with what was said just before it."""
-    return " ".join([*(message.content for message in before(text)[-2:]), str(text)])
-
-
 def _vectors(texts: Sequence[str]) -> np.ndarray:
-    return (
-        np.concatenate([sentences.embed([spoken(text)]) for text in texts]) if texts else np.zeros((0, sentences.SIZE))
-    )
+    if not texts:
+        return np.zeros((0, sentences.SIZE), np.float32)
+    return np.concatenate([sentences.embed([gaps.spoken(text)]) for text in texts])
 
 
 def _labeled(pool: Pool, limit: int) -> list[tuple[str, frozenset[int]]]:
@@ -159,27 +154,37 @@ def _labeled(pool: Pool, limit: int) -> list[tuple[str, frozenset[int]]]:
 
 
 def _missing(pool: Pool, answered: Sequence[Answered]) -> list[AgentProposal]:
-    """The gaps among queries that no agent seems to answer; nothing without the sentence encoder."""
-    if not sentences.installed():
+    """The gaps in traffic whose agents nobody has said; nothing without the sentence encoder."""
+    asked = [answer for answer in answered if not answer.corrected]
+    if len(asked) < gaps.SMALLEST or not sentences.installed():
         return []
-    weak = [answer for answer in answered if (answer.weak if answer.corrected is None else not answer.corrected)][
-        : gaps.MOST
-    ]
-    if len(weak) < gaps.SMALLEST:
-        return []
-    labeled = _labeled(pool, LABELED)
-    ids = sorted({agent for _text, required in labeled for agent in required})
-    # Thanks and greetings are as much alike as an agent's queries: whoever needs nobody counts as one more agent.
-    rows = [[*(agent in needed for agent in ids), not needed] for _text, needed in labeled]
-    required = np.array(rows, np.bool_).reshape(len(labeled), len(ids) + 1)
-    vectors = _vectors([answer.text for answer in weak])
+    known = _labeled(pool, LABELED)
+    ids = sorted({agent for _text, required in known for agent in required})
+    labeled = gaps.Labeled(
+        _vectors([text for text, _needed in known]),
+        [gaps.conversation(text) for text, _needed in known],
+        _sets([needed for _text, needed in known], ids),
+    )
+    traffic = gaps.Traffic(
+        _vectors([answer.text for answer in asked]),
+        [gaps.conversation(answer.text) for answer in asked],
+        _sets([answer.agents for answer in asked], ids),
+        np.array([answer.weak or answer.corrected is not None for answer in asked], np.bool_),
+    )
     proposals = []
-    for gap in gaps.gaps(vectors, _vectors([text for text, _needed in labeled]), required)[:PROPOSALS]:
-        members = [weak[row] for row in gap.rows]
+    for gap in gaps.gaps(traffic, labeled)[:PROPOSALS]:
+        members = [asked[row] for row in gap.rows]
         went = Counter(agent for member in members for agent in member.agents)
         figures = {"count": len(members), "share": len(members) / len(answered), "went": dict(went)}
         proposals.append(_proposal(pool, Kind.MISSING, [], members, figures))
     return proposals
+
+
+def _sets(sets: Sequence[frozenset[int]], ids: Sequence[int]) -> np.ndarray:
+    """Which of the agents `ids` are in each set, bool[N, A + 1]. Thanks and greetings are as much alike as an agent's queries: whoever
+    needs nobody counts as one more agent."""
+    rows = [[*(agent in one for agent in ids), not one] for one in sets]
+    return np.array(rows, np.bool_).reshape(len(sets), len(ids) + 1)
 
 
 def _proposal(

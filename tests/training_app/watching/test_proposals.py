@@ -12,11 +12,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agents_app import pools
 from agents_app.background_work import work
 from agents_app.models import Agent, BackgroundJob, Pool
+from datasets_app.labels import labels
 from datasets_app.models import Query, QueueItem
 from training_app.engine.reading import sentences
 from training_app.models import AgentProposal, Decision, Outcome
+from training_app.rollout import outcomes
 from training_app.watching import proposals
 
 Kind, State = AgentProposal.Kind, AgentProposal.State
@@ -92,12 +95,33 @@ def test_a_proposal_stores_no_query(traffic: Pool) -> None:
 
 
 def test_failed_queries_count_and_labeled_ones_do_not(labeled: Pool) -> None:
-    for i in range(9):
+    for i in range(10):
         made = decide(labeled, f"the garden {i}", [0], 0.95)
         Outcome.objects.create(decision_id=made.pk, pool=labeled, success=False)
-    decide(labeled, "another garden", [0], 0.95)
+    outcomes.send_to_labeling(labeled, "the garden 9", "failed")
+    garden = Query.objects.get(text="the garden 9")
+    labels.record(labels.NewLabel(query_id=garden.pk, source="import", required=[0], asked=[0, 1, 2]))
     proposals.look(labeled)
     assert AgentProposal.objects.get(kind=Kind.MISSING).size == 9
+
+
+def test_sure_answers_to_queries_unlike_those_of_their_agent_count(labeled: Pool) -> None:
+    for i in range(40):
+        decide(labeled, f"the garden {i}", [0], 0.95)
+        decide(labeled, f"my invoice {i}", [0], 0.95)
+    proposals.look(labeled)
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    assert (missing.size, missing.figures["went"]) == (40, {"0": 40})
+    assert "garden" in proposals.words(missing)
+
+
+def test_queries_of_an_agent_without_labels_are_its_own(labeled: Pool, ops: User) -> None:
+    pools.add_agent(labeled, "Gardens", "plants and trees", actor=ops)
+    for i in range(40):
+        decide(labeled, f"the garden {i}", [3], 0.95)
+        decide(labeled, f"my invoice {i}", [0], 0.95)
+    proposals.look(labeled)
+    assert not AgentProposal.objects.filter(kind=Kind.MISSING).exists()
 
 
 def test_what_was_surely_routed_to_nobody_may_lack_an_agent(labeled: Pool) -> None:
@@ -142,7 +166,7 @@ def test_a_declined_one_does_not_return_for_the_same_queries(traffic: Pool, ops:
 def test_nobody_asks_for_an_agent_and_two_are_always_together(labeled: Pool) -> None:
     Agent.objects.update(created_at="2020-01-01T00:00:00Z")
     for i in range(proposals.TRAFFIC):
-        decide(labeled, f"query {i}", [0, 1], 0.99)
+        decide(labeled, f"an invoice for parcel {i}", [0, 1], 0.99)
     proposals.look(labeled)
     found = {one.kind: one.agents for one in AgentProposal.objects.all()}
     assert found == {Kind.UNUSED: [2], Kind.TOGETHER: [0, 1]}
