@@ -47,7 +47,7 @@ NEAREST = 5
 #: Queries that are grouped at most: the matrix of their distances has so many rows and columns.
 MOST = 3_000
 OWN = -2.0  # less than any cosine: stands for that of a query and one of its own conversation
-ROWS_AT_ONCE = 1_000  # of a matrix of cosines: at most 90 MB
+ROWS_AT_ONCE = 250  # of a matrix of cosines, of which there are four at a time: 90 MB for 20,000 queries of traffic
 WORDS = 8
 
 
