@@ -394,7 +394,8 @@ def _spoken(pool: Pool, made: str, queries: Collection[int]) -> _Spoken:
     merged = voices.merges([pool.pk])[pool.pk]
     human: dict[int, dict[int, list[_Said]]] = defaultdict(lambda: defaultdict(list))
     machine = {}
-    for values in spoken.order_by("pk").values_list("query_id", *SAID).iterator(chunk_size=2_000):
+    # Not by an iterator: of a cursor PostgreSQL plans for the first rows, and would look for these among all labels in their order.
+    for values in spoken.order_by("pk").values_list("query_id", *SAID):
         query, label = values[0], _Said(*values[1:])
         if label.source == Label.Source.LLM:
             if not label.provenance.get("fallback"):

@@ -6,7 +6,9 @@ from django.core.checks import run_checks
 from django.db import connection
 from django.http import HttpResponse
 
+from agents_app.models import Pool
 from datasets_app.models import Query
+from datasets_app.queries import adding
 from routerweb.database import trigrams
 from routerweb.pages import page_time
 from training_app.pages.home import home_views
@@ -36,6 +38,9 @@ def test_a_page_that_reads_too_long_ends_and_says_so(monkeypatch, client):
 
 @pytest.mark.django_db(transaction=True)
 def test_migrate_makes_the_index_of_words_that_lacks():
+    pool = Pool.objects.create(slug="support", name="Support")
+    texts = [adding.NewQuery(f"invoice {number} is wrong") for number in range(40)]
+    adding.find_or_add(adding.dataset_of(pool), texts, "test")
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("DROP INDEX IF EXISTS datasets_app_query_words")
@@ -46,5 +51,10 @@ def test_migrate_makes_the_index_of_words_that_lacks():
             plan = Query.objects.filter(text__icontains="invoice").explain()
             cursor.execute("RESET enable_seqscan; RESET enable_indexscan")
         assert "datasets_app_query_words" in plan
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_stats WHERE tablename = 'datasets_app_query_words'")
+            assert cursor.fetchone(), (
+                "how frequent words are is known at once, so that a frequent one is not looked up in it"
+            )
     assert trigrams.are_indexed(Query) == (connection.vendor == "postgresql")
     assert not [found for found in run_checks(databases=["default"]) if found.id == "routerweb.W001"]
