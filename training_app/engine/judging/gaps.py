@@ -225,14 +225,15 @@ def _nearest(vectors: FloatArray, labeled: FloatArray, required: BoolArray) -> F
 
 
 def words_of(texts: Sequence[str], others: Sequence[str], limit: int = WORDS) -> list[str]:
-    """The words that tell texts from others, the most telling first: by the log-odds of holding one, at least two texts each."""
+    """The words that tell texts from others, the most telling first: by p log(p / q), where p of the texts have the word and q of the
+    others, at least two texts each. So a word of most texts comes before one that only a few have, but no other text."""
     ours, theirs = (Counter(word for text in side for word in set(_words(text))) for side in (texts, others))
     weight = {
         word: np.log((count + 0.5) / (len(texts) + 1)) - np.log((theirs[word] + 0.5) / (len(others) + 1))
         for word, count in ours.items()
         if count >= 2
     }
-    worth = {word: float(score) * ours[word] ** 0.5 for word, score in weight.items() if score > 0.5}
+    worth = {word: float(score) * ours[word] for word, score in weight.items() if score > 0.5}
     return sorted(worth, key=lambda word: (-worth[word], word))[:limit]
 
 
