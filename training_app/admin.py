@@ -20,7 +20,7 @@ from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.admin.history import chips_of
 from datasets_app.models import Snapshot
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.engine.config import Config
 from training_app.models import Decision, Promotion, RouterModel, Run
 from training_app.training import runs
@@ -45,9 +45,9 @@ def one_by_one(
     done: str,
     errors: tuple[type[Exception], ...],
 ) -> None:
-    """Do `act` to each row; what cannot be done is told, and takes none of the others with it."""
+    """Do `act` to each row; what cannot be done is shown, and takes none of the others with it."""
     for row in rows:
-        with told(request, *errors):
+        with show_errors(request, *errors):
             act(row)
             messages.success(request, done % {"row": row})
 

@@ -20,7 +20,7 @@ from agents_app.pools import PoolError
 from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
 from routerweb.http import Crumb, page, remember_pool, takes_file, wants_fragment
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
@@ -46,7 +46,7 @@ def pool_new(request: HttpRequest) -> HttpResponse:
     form = PoolForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        with told_in(form, PoolError):
+        with show_errors_in(form, PoolError):
             pool = _make_pool(request, values)
             # The next step; where no part of the product takes files, home, which says what is missing.
             importing = address("import", pool)
@@ -121,7 +121,7 @@ def agent_add(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = AgentForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, PoolError):
+        with show_errors_in(form, PoolError):
             agent = pools.add_agent(pool, **form.cleaned_data, actor=person(request))
             messages.success(request, _("%(agent)s was added.") % {"agent": agent})
             return redirect("agent_add" if "another" in request.POST else "agents", pool.slug)
@@ -138,7 +138,7 @@ def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
     form = SeveralAgentsForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        with told_in(form, PoolError):
+        with show_errors_in(form, PoolError):
             lines, listed = _given(values)
             if not lines and not listed:
                 raise PoolError(_("Paste at least one line, or choose a file."), "agents")
@@ -164,7 +164,7 @@ def agent_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     }
     form = AgentForm(request.POST or None, initial=now)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, PoolError):
+        with show_errors_in(form, PoolError):
             agent = pools.update_agent(agent, actor=person(request), **form.cleaned_data)
             messages.success(request, _("%(agent)s was saved.") % {"agent": agent})
             return redirect("agents", slug)

@@ -19,7 +19,7 @@ from agents_app.models import ApiKey, Pool
 from agents_app.navigation import pools_of
 from agents_app.views.forms import KeyForm, QuotaForm, RotationForm
 from agents_app.views.settings import draw
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 #: So many of a key's last changes stand on its page.
 HISTORY = 20
@@ -36,7 +36,7 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        with told_in(form, keys.KeyRefused):
+        with show_errors_in(form, keys.KeyRefused):
             key, secret = keys.create_key(
                 values["name"], values["pools"], values["scopes"], person(request), _in_days(values["days"])
             )
@@ -81,7 +81,7 @@ def api_key(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
         _require_all(request, key)
         form = QuotaForm(request.POST)
         if form.is_valid():
-            with told_in(form, keys.KeyRefused):
+            with show_errors_in(form, keys.KeyRefused):
                 keys.set_quota(key, person(request), **form.cleaned_data)
                 messages.success(request, _("The quota is saved. All processes apply it within two seconds."))
                 return redirect("api_key", slug, key.pk)
@@ -98,7 +98,7 @@ def key_rotate(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
     form = RotationForm(request.POST)
     if form.is_valid():
         values = form.cleaned_data
-        with told_in(form, keys.KeyRefused):
+        with show_errors_in(form, keys.KeyRefused):
             secret = keys.rotate(key, person(request), grace=values["grace"], expires_at=_in_days(values["days"]))
             return _draw_key(request, pool, key, **_told(request, secret, pool))
     return _draw_key(request, pool, key, rotation_form=form)

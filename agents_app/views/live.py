@@ -15,7 +15,7 @@ from agents_app.models import Agent, HealthCheck
 from agents_app.pools import PoolError
 from agents_app.views.forms import AgentLiveForm, PauseForm
 from routerweb.http import page
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 
 @require_role(Role.OPS)
@@ -53,7 +53,7 @@ def _pause(request: HttpRequest, agent: Agent) -> HttpResponse:
 
 
 def _save(request: HttpRequest, agent: Agent, form: AgentLiveForm) -> bool:
-    with told_in(form, PoolError):
+    with show_errors_in(form, PoolError):
         health.set_url(agent, form.cleaned_data["url"], actor=person(request))
         pools.update_agent(agent, actor=person(request), cold=form.cleaned_data["cold"])
         return True

@@ -29,7 +29,7 @@ from agents_app.views.forms import ROLE_CHOICES, InviteForm, PoolRoleForm, RoleF
 from agents_app.views.settings import draw
 from routerweb.pages import parameters
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told, told_in
+from routerweb.pages.shown_errors import show_errors, show_errors_in
 
 PAGE = 50
 EXPORTED_AT_ONCE = 500
@@ -52,7 +52,7 @@ def people(request: HttpRequest) -> HttpResponse:
     invitation = None
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
-        with told_in(form, PeopleError, field="email"):
+        with show_errors_in(form, PeopleError, field="email"):
             invitation = accounts.invite(
                 values["email"], values["role"], person(request), base_url=_base_url(request), pool=values["pool"]
             )
@@ -103,7 +103,7 @@ def _state(user: User) -> str:
 @require_POST
 def person_link(request: HttpRequest, user_id: int) -> HttpResponse:
     """A new set-password link for a person, shown once and mailed where mail is set up."""
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         invitation = accounts.new_link(_get_user(user_id), person(request), base_url=_base_url(request))
         return _draw_people(request, InviteForm(inviter=request.user), invitation)
     return redirect("people")
@@ -117,7 +117,7 @@ def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, _("Choose one of the roles in the list."))
         return redirect("people")
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         accounts.set_role(user, form.cleaned_data["role"], person(request))
         role = dict(ROLE_CHOICES).get(form.cleaned_data["role"])
         message = _("%(person)s is now %(role)s.") if role else _("%(person)s no longer has a role in all pools.")
@@ -134,7 +134,7 @@ def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, _("Choose a pool, and one of the roles in the list."))
         return redirect("people")
     pool, role = get_pool(request, form.cleaned_data["pool"]), form.cleaned_data["role"]
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         accounts.set_pool_role(user, pool, role, person(request))
         word = dict(PoolRole.Role.choices).get(role)
         message = (
@@ -151,7 +151,7 @@ def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
 def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Close an account; `person_activate` undoes it."""
     user = _get_user(user_id)
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         accounts.deactivate(user, person(request))
         message = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
         if stopped := ", ".join(key.name for key in accounts.keys_of(user)):
@@ -164,7 +164,7 @@ def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Open a closed account again."""
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         user = accounts.reactivate(_get_user(user_id), person(request))
         messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
     return redirect("people")
@@ -186,7 +186,7 @@ def person_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
 def person_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take away the second factor of somebody who lost it."""
     user = _get_user(user_id)
-    with told(request, PeopleError):
+    with show_errors(request, PeopleError):
         had_one = second_factor.reset(user, person(request))
         message = (
             _("The second factor of %(person)s is reset, and they are signed out everywhere.")
@@ -204,7 +204,7 @@ def person_data(request: HttpRequest, user_id: int) -> HttpResponse:
     """What is stored on a person, counted; a post with `sure` erases who they are. Their labels stay."""
     user = _get_user(user_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        with told(request, PeopleError):
+        with show_errors(request, PeopleError):
             former = personal.erase(user, person(request))
             message = _("Erased. What they labeled and did is that of “%(former)s” now.")
             messages.success(request, message % {"former": former})

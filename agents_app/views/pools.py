@@ -17,7 +17,7 @@ from agents_app.pools import set_four_eyes
 from agents_app.views.forms import PoolDeletionForm
 from agents_app.views.settings import draw
 from routerweb.http import page
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 
 @require_role(Role.OPS, anywhere=True)
@@ -69,7 +69,7 @@ def pool_delete(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = PoolDeletionForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, PoolError, field="typed"):
+        with show_errors_in(form, PoolError, field="typed"):
             archive.delete(pool, form.cleaned_data["typed"], actor=person(request))
             day = formats.date_format(timezone.localtime(archive.purged_at(pool)))
             messages.success(

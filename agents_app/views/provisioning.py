@@ -16,7 +16,7 @@ from agents_app.scim import groups, tokens
 from agents_app.scim.tokens import TokenRefused
 from agents_app.views.forms import GroupRoleForm, RotationForm, TokenForm
 from agents_app.views.settings import draw
-from routerweb.pages.telling import told, told_in
+from routerweb.pages.shown_errors import show_errors, show_errors_in
 
 
 @require_role(Role.ADMIN)
@@ -27,7 +27,7 @@ def provisioning(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST or None)
     more: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
-        with told_in(form, TokenRefused, field="name"):
+        with show_errors_in(form, TokenRefused, field="name"):
             token, secret = tokens.create(form.cleaned_data["name"], person(request))
             more, form = {"token": token, "secret": secret}, TokenForm()
     return _draw(request, form, **more)
@@ -39,7 +39,7 @@ def provisioning(request: HttpRequest) -> HttpResponse:
 def token_rotate(request: HttpRequest, token_id: int) -> HttpResponse:
     """A new secret for a token, shown once."""
     token = get_object_or_404(ScimToken, pk=token_id)
-    with told(request, TokenRefused):
+    with show_errors(request, TokenRefused):
         secret = tokens.rotate(token, person(request), grace=request.POST.get("grace", ""))
         return _draw(request, TokenForm(), token=token, secret=secret)
     return redirect("provisioning")
@@ -65,7 +65,7 @@ def group_role(request: HttpRequest, group_id: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, _("Choose one of the roles, and a pool, in the list."))
         return redirect("provisioning")
-    with told(request, groups.GroupRefused):
+    with show_errors(request, groups.GroupRefused):
         groups.set_role(group, form.cleaned_data["role"], form.cleaned_data["pool"], person(request))
         messages.success(request, _("The members of “%(name)s” have their role.") % {"name": group.name})
     return redirect("provisioning")

@@ -37,7 +37,7 @@ from agents_app.accounts import second_factor, sessions
 from agents_app.accounts.second_factor import SecondFactorError
 from agents_app.signin import remember_browser
 from routerweb.http import page
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 #: Where the secret lies, sealed, between the page with its QR code and the first code.
 OFFERED = "offered"
@@ -170,7 +170,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
     form = SetUpForm(request, request.POST or None)
     sealed = request.POST.get(OFFERED, "")
     if request.method == "POST" and form.is_valid():
-        with told_in(form, SecondFactorError, sealing.CannotOpen, field="code"):
+        with show_errors_in(form, SecondFactorError, sealing.CannotOpen, field="code"):
             codes = second_factor.turn_on(user, sealing.opened(sealed), form.cleaned_data["code"])
             form.forget_attempts()
             # Whoever else is in by the password alone is out.
@@ -207,7 +207,7 @@ def turn_off(request: HttpRequest) -> HttpResponse:
     user = person(request)
     form = ConfirmForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, SecondFactorError):
+        with show_errors_in(form, SecondFactorError):
             second_factor.turn_off(user)
             messages.success(request, _("Your second factor is off. The password alone signs you in."))
             return redirect("account")
@@ -222,7 +222,7 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
     """Makes ten new recovery codes, for the password, and shows them once."""
     form = ConfirmForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, SecondFactorError):
+        with show_errors_in(form, SecondFactorError):
             return _show_codes(request, second_factor.new_codes(person(request)), _("Your recovery codes"))
     return _draw(request, "agents_app/second_factor_confirm.html", {"form": form}, _("New recovery codes"))
 

@@ -21,7 +21,7 @@ from agents_app.pools import PoolError
 from agents_app.views.forms import GuidelinesForm, PoolDetailsForm
 from routerweb import hooks
 from routerweb.http import page, wants_fragment
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 
 class Section(NamedTuple):
@@ -122,7 +122,7 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
         request.POST or None, initial={"name": pool.name, "description": pool.description, "currency": pool.currency}
     )
     if request.method == "POST" and form.is_valid():
-        with told_in(form, PoolError):
+        with show_errors_in(form, PoolError):
             pools.update_pool(pool, actor=person(request), **form.cleaned_data)
             messages.success(request, _("The pool was saved."))
             return redirect("settings_pool", slug)

@@ -18,7 +18,7 @@ from agents_app.sources import catalog
 from agents_app.sources.described import SourceError
 from agents_app.views.forms import SourcesForm
 from routerweb.http import page, takes_file
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 
 
 @takes_file
@@ -73,7 +73,7 @@ def agent_source(request: HttpRequest, slug: str, source_id: int) -> HttpRespons
     """Approve what a source offers (`do=approve`), leave it (`dismiss`), ask it again (`look`) or ask it no more (`forget`)."""
     source = get_object_or_404(AgentSource.objects.select_related("pool", "agent"), pool__slug=slug, pk=source_id)
     actor, do = person(request), request.POST.get("do")
-    with told(request, SourceError, PoolError, CannotOpen):
+    with show_errors(request, SourceError, PoolError, CannotOpen):
         if do == "approve":
             agent = catalog.approve(source, request.POST.get("shown", ""), actor=actor)
             messages.success(request, _("%(agent)s now matches its own description.") % {"agent": agent})

@@ -37,7 +37,7 @@ from datasets_app.models import (
 )
 from datasets_app.queries import query_columns, splits
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 
 
 class LabelInline(HistoryInline):
@@ -175,7 +175,7 @@ class QueryAdmin(HistoryAdmin):
     def take_snapshot(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
         chosen = queryset.order_by().values("dataset__pool")
         for pool in Pool.objects.filter(pk__in=chosen):
-            with told(request, snapshots.SnapshotError):
+            with show_errors(request, snapshots.SnapshotError):
                 snapshot = snapshots.take(pool, author=person(request))
                 messages.success(
                     request,

@@ -12,7 +12,7 @@ from datasets_app.figures import own
 from datasets_app.labels import labels
 from routerweb.http import page
 from routerweb.pages import paging
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 
 ROWS = 50
 #: Items in the list beside the labeling task, and the characters of a text there.
@@ -69,7 +69,7 @@ def label_note(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     """Change the note on one of the person's own labels; "" takes it away."""
     pool = get_pool(request, slug)
     label = get_object_or_404(own.labels_of(pool, person(request)), pk=label_id)
-    with told(request, labels.LabelError):
+    with show_errors(request, labels.LabelError):
         labels.annotate(label, request.POST.get("note", ""))
         messages.success(request, _("The note was saved."))
     return redirect("my_labels", slug)

@@ -22,7 +22,7 @@ from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSet
 from datasets_app.prelabeling import agreement, prompts
 from datasets_app.prelabeling import jobs as prelabel
 from routerweb.http import page, wants_fragment
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 
 #: Queries that "try and look" asks about.
 TRIED = 10
@@ -105,14 +105,14 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
         elif "start" in request.POST:
             if request.POST["start"] == "try":
                 queries, limit = agreement.to_try(pool, queries, TRIED, CHECKED), None
-            with told_in(form, prelabel.PrelabelError):
+            with show_errors_in(form, prelabel.PrelabelError):
                 job = prelabel.create(pool, queries, author=person(request), limit=limit, **values)
                 prelabel.enqueue(job)
                 return redirect("prelabel_job", slug, job.pk)
         else:
             chosen = Query.objects.filter(pk__in=queries.order_by("pk").values("pk")[:limit]) if limit else queries
             prices = {"price_in": values["price_in"], "price_out": values["price_out"]}
-            with told_in(form, prelabel.PrelabelError):
+            with show_errors_in(form, prelabel.PrelabelError):
                 estimate = prelabel.estimate(pool, chosen, batch_size=values["batch_size"], **prices)
     context = {
         "form": form,
@@ -139,7 +139,7 @@ def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         text = form.cleaned_data["text"]
         if "save" in request.POST:
-            with told_in(form, prompts.PromptError, field="text"):
+            with show_errors_in(form, prompts.PromptError, field="text"):
                 saved = prompts.save(pool, text, person(request))
                 messages.success(request, _("Saved as version %(n)s.") % {"n": saved.version})
                 return redirect("prompt", slug)

@@ -22,7 +22,7 @@ from datasets_app.pages.labeling_page import history
 from datasets_app.prelabeling import judge
 from routerweb.http import page, wants_fragment
 from routerweb.pages import paging, parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 
 LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
 AHEAD = 8
@@ -138,7 +138,7 @@ def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     label = get_object_or_404(
         Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **sending.REVIEWED
     )
-    with told(request, adjudication.DecisionError, labels.LabelError):
+    with show_errors(request, adjudication.DecisionError, labels.LabelError):
         adjudication.take_back(label, person(request))
         messages.success(request, _("The decision is undone."))
         return redirect("review_query", slug, label.query_id)

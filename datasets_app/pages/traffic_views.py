@@ -13,7 +13,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from datasets_app.traces import names, traffic
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 
 
 @require_GET
@@ -46,7 +46,7 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
 def traffic_agents(request: HttpRequest, slug: str) -> HttpResponse:
     """Add the agents that traces name and the pool lacks."""
     pool = get_pool(request, slug)
-    with told(request, pools.PoolError):
+    with show_errors(request, pools.PoolError):
         added = traffic.add_missing(pool, request.POST.getlist("name"), person(request))
         names.read_again(pool)
         message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}

@@ -31,7 +31,7 @@ from datasets_app.queries import adding, splits
 from datasets_app.traces import exports as trace_exports
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.engine.data.files import formula_safe
 
 ROWS = 25
@@ -194,7 +194,7 @@ def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse
         )
         messages.error(request, undone_text % {"id": upload.pk, "pool": slug})
         return redirect("import_detail", slug, import_id)
-    with told(request, undoing.UndoError):
+    with show_errors(request, undoing.UndoError):
         undone = undoing.undo(upload, person(request))
         undone_text = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
         message = undone_text % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
@@ -270,7 +270,7 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     if request.method == "POST":
         newest = pool.snapshots.order_by("-number").values_list("number", flat=True).first() or 0
-        with told(request, snapshots.SnapshotError):
+        with show_errors(request, snapshots.SnapshotError):
             snapshot = snapshots.take(
                 pool,
                 author=person(request),

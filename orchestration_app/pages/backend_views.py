@@ -22,7 +22,7 @@ from orchestration_app.backends import figures, measured, savings
 from orchestration_app.models import LANGUAGE_MODELS, Backend, BackendSettings, Executor
 from orchestration_app.pages import pictures
 from orchestration_app.providers import BackendError
-from routerweb.pages.telling import told, told_in
+from routerweb.pages.shown_errors import show_errors, show_errors_in
 
 WEIGHTS = ("quality", "cost", "latency")
 
@@ -117,7 +117,7 @@ def saved(request: HttpRequest, pool: Pool, form: forms.ModelForm[BackendSetting
     values = dict(form.cleaned_data)
     if set(WEIGHTS) & set(form.changed_data):
         values["point"] = None  # a person's weights take the place of an operating point's
-    with told_in(form, BackendError):
+    with show_errors_in(form, BackendError):
         providers.save_settings(pool, values, actor=person(request))
         return True
     return False
@@ -234,7 +234,7 @@ def _keep_terms(request: HttpRequest, rows: list[tuple[Backend, TermsForm, dict[
 def backend_point(request: HttpRequest, slug: str) -> HttpResponse:
     """Choose by an operating point from now on."""
     pool = get_pool(request, slug)
-    with told(request, BackendError):
+    with show_errors(request, BackendError):
         savings.use(pool, _weight(request.POST.get("share"), -1.0), actor=person(request))
         messages.success(request, _("From now on backends are chosen like this."))
     return redirect("settings_backends", slug)
@@ -248,7 +248,7 @@ def backend_edit(request: HttpRequest, slug: str, backend_id: int) -> HttpRespon
     backend = _backend(get_pool(request, slug), backend_id)
     form = BackendForm(request.POST or None, instance=backend, initial={"address": backend.provider.address})
     if request.method == "POST" and form.is_valid():
-        with told_in(form, BackendError):
+        with show_errors_in(form, BackendError):
             form.keep(request, _backend(backend.agent.pool, backend_id))
             messages.success(request, _("%(backend)s is saved.") % {"backend": backend})
             return redirect("settings_backends", slug)

@@ -32,7 +32,7 @@ from orchestration_app.pages.episode_forms import EpisodeForm
 from routerweb.http import page, wants_fragment
 from routerweb.pages import parameters
 from routerweb.pages.downloads import download
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.answering import serving
 from training_app.answering.answer import NotReady
 from training_app.pages.sorting import order
@@ -204,7 +204,7 @@ def episode_judge(request: HttpRequest, slug: str, episode_id: UUID) -> HttpResp
     elif rating is not None and not 0 <= rating <= 1:
         messages.error(request, _("A rating is a number from 0 to 1."))
     else:
-        with told(request, EpisodeError):
+        with show_errors(request, EpisodeError):
             comment = request.POST.get("comment", "").strip()[:2_000]
             episodes.judge(episode, success=success, rating=rating, comment=comment, person=person(request))
             messages.success(request, _("Thank you: orchestrators learn from it."))
@@ -217,7 +217,7 @@ def episode_reply(request: HttpRequest, slug: str, episode_id: UUID) -> HttpResp
     """Answer an agent's question (`text`), or approve a call (`approve` is 1 or 0, with `why`); `call` says which."""
     episode, call = _episode(slug, episode_id), parameters.number(request.POST.get("call"))
     approve = {"1": True, "0": False}.get(request.POST.get("approve", ""))
-    with told(request, AsideError):
+    with show_errors(request, AsideError):
         if approve is None:
             asides.answer(episode, request.POST.get("text", ""), call)
         else:

@@ -25,7 +25,7 @@ from orchestration_app.episodes.judging import figures
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters
-from routerweb.pages.telling import told, told_in
+from routerweb.pages.shown_errors import show_errors, show_errors_in
 
 LONGEST_TASK = 20_000
 
@@ -66,7 +66,7 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = AnswerRuleForm(pool, request.POST)
     if form.is_valid():
-        with told(request, answers.AnswerRuleError):
+        with show_errors(request, answers.AnswerRuleError):
             answers.save(pool, form.cleaned_data["rule"], form.cleaned_data["composer"], actor=person(request))
             messages.success(request, _("Saved. New episodes are answered like this."))
     else:
@@ -139,7 +139,7 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         more["prefilled"] = known.address
     form = ExecutorForm(kind, request.POST or None, instance=instance)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, executors.ExecutorError):
+        with show_errors_in(form, executors.ExecutorError):
             _save(request, agent, {"kind": kind, **form.values()}, form.new_secret(), known)
             messages.success(request, _("%(agent)s is called like this from now on.") % {"agent": agent.name})
             return redirect("settings_executor", slug, number)

@@ -15,7 +15,7 @@ from agents_app.models import Pool
 from datasets_app.labels import labeling
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.models import CheckedAnswer
 from training_app.rollout import checks, promises
 from training_app.versions import registry
@@ -29,7 +29,7 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
     `agent`, or `none`) or leaves one out (`skip`)."""
     pool = get_pool(request, slug)
     if request.method == "POST":
-        with told(request, checks.CheckError, labeling.ChoiceError):
+        with show_errors(request, checks.CheckError, labeling.ChoiceError):
             _act(request, pool)
         return redirect(reverse("check_answers", args=[slug]))
     open_ = checks.waiting(pool)

@@ -17,7 +17,7 @@ from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
@@ -212,7 +212,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """End a queued or running run."""
     run = _run(request, slug, run_id)
-    with told(request, runs.RunError):
+    with show_errors(request, runs.RunError):
         runs.cancel(run, actor=person(request))
         messages.success(request, _("%(run)s is cancelled.") % {"run": run})
     return redirect("run", slug, run_id)
@@ -223,7 +223,7 @@ def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """Put a failed or cancelled run back into the queue."""
     run = _run(request, slug, run_id)
-    with told(request, runs.RunError):
+    with show_errors(request, runs.RunError):
         runs.relaunch(run, person(request))
         messages.success(request, _("%(run)s is queued again.") % {"run": run})
     return redirect("run", slug, run_id)

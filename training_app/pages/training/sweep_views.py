@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from routerweb.http import page
-from routerweb.pages.telling import told_in
+from routerweb.pages.shown_errors import show_errors_in
 from training_app.models import Run, Sweep
 from training_app.pages.training import sweep_pictures
 from training_app.pages.training.launch_form import SweepForm
@@ -51,7 +51,7 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "training_app/_sweep_preview.html", {"form": form})
     form = SweepForm(pool, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        with told_in(form, runs.RunError, field="snapshot"):
+        with show_errors_in(form, runs.RunError, field="snapshot"):
             sweep = sweeps.launch(
                 pool,
                 base=form.config(),

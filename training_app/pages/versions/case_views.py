@@ -18,7 +18,7 @@ from datasets_app.models import Gold, Query
 from datasets_app.pages import chat
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.decision_archive import reading
 from training_app.models import MustPassCase, RouterModel
 from training_app.versions import cases, registry
@@ -118,7 +118,7 @@ def _say_what_holds(request: HttpRequest, pool: Pool, case: MustPassCase) -> Non
     """Say that the case is kept, and at once what the active model makes of it."""
     undo = "undo:" + reverse("case_remove", args=[pool.slug, case.pk])
     messages.success(request, _("Saved. A model that routes it differently is not promoted."), extra_tags=undo)
-    with told(request, registry.RegistryError):
+    with show_errors(request, registry.RegistryError):
         active = registry.active(pool)
         for broken in cases.broken(cases.check(active, [case]) if active else ()):
             messages.warning(request, _("The model in use breaks it now.") + " " + broken.sentence())

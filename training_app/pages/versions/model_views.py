@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from routerweb.http import page
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.engine.measures import COMPARED_SHARES, HEADLINE
 from training_app.models import Canary, Card, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
@@ -119,7 +119,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Make the model the active one, through the gate; `override` says why where it does not pass."""
     model = _model(request, slug, version)
-    with told(request, registry.RegistryError):
+    with show_errors(request, registry.RegistryError):
         promoted = gate.promote(
             model,
             actor=person(request),
@@ -145,7 +145,7 @@ def model_approval(request: HttpRequest, slug: str, version: int) -> HttpRespons
     """Approve, decline or withdraw the promotion or canary that waits, as `do` says; `note` says why."""
     model = _model(request, slug, version)
     promotion_request, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
-    with told(request, registry.RegistryError):
+    with show_errors(request, registry.RegistryError):
         if promotion_request is None:
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
@@ -206,7 +206,7 @@ def _others(pool: Pool) -> list[dict[str, Any]]:
 def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
     model, on = _model(request, slug, version), request.POST.get("on") == "1"
-    with told(request, registry.RegistryError):
+    with show_errors(request, registry.RegistryError):
         keeping.pin(model, on, actor=person(request))
         text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is no longer pinned.")
         messages.success(request, text % {"model": model.name})

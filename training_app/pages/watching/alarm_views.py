@@ -23,7 +23,7 @@ from agents_app.models import Pool
 from agents_app.views.settings import draw
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.telling import told
+from routerweb.pages.shown_errors import show_errors
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, ProcessSign
 from training_app.pages.watching import drift_charts
 from training_app.versions import registry
@@ -158,7 +158,7 @@ def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
     """Use recent traffic as the new reference."""
     model = registry.active(get_pool(request, slug))
     if model is not None:
-        with told(request, drift.DriftError):
+        with show_errors(request, drift.DriftError):
             drift.accept(model, person(request))
             messages.success(request, _("Recent traffic is the new reference for the next check."))
     return redirect("drift", slug)
@@ -250,7 +250,7 @@ def receiver_remove(request: HttpRequest, slug: str, receiver_id: int) -> HttpRe
 def receiver_restore(request: HttpRequest, slug: str, receiver_id: int) -> HttpResponse:
     """Tell a removed address again, with the secret that it had."""
     receiver = _receiver(slug, receiver_id)
-    with told(request, deliveries.ReceiverRefused):
+    with show_errors(request, deliveries.ReceiverRefused):
         deliveries.restore_receiver(receiver, person(request))
         messages.success(
             request, _("%(address)s receives alarms again.") % {"address": receiver.address.partition("?")[0]}

@@ -1,4 +1,4 @@
-"""What a page, or a form, says of an action that was refused."""
+"""How a page, or a form, shows an error that ended an action."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 
 @contextmanager
-def told(request: HttpRequest, *errors: type[Exception]) -> Iterator[None]:
+def show_errors(request: HttpRequest, *errors: type[Exception]) -> Iterator[None]:
     """Go on behind the block where one of these errors ended it, and show what it says above the next page."""
     try:
         yield
@@ -18,7 +18,7 @@ def told(request: HttpRequest, *errors: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def told_in(form: BaseForm, *errors: type[Exception], field: str = "") -> Iterator[None]:
+def show_errors_in(form: BaseForm, *errors: type[Exception], field: str = "") -> Iterator[None]:
     """Go on behind the block where one of these errors ended it, and show what it says in the form: at `field`, or at the field that
     the error names; above the form where it has no such field."""
     try:
