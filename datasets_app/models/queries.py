@@ -137,7 +137,7 @@ class Query(models.Model):
             check("query_state_known", state__in=("unlabeled", "draft", "labeled", "disagreement", "gold")),
         )
         indexes = (
-            models.Index(fields=("dataset", "state")),
+            models.Index(fields=("dataset", "state", "id"), name="queries_by_state"),
             models.Index(fields=("dataset", "external_id")),
             models.Index(
                 fields=("dataset", "conversation"), condition=models.Q(turn__isnull=False), name="query_by_conversation"

@@ -1,8 +1,8 @@
-"""Indexes that migrations add to tables that are in use."""
+"""Indexes that migrations add to tables that are in use, and remove from them."""
 
 from typing import Any
 
-from django.contrib.postgres.operations import AddIndexConcurrently
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
 from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
@@ -55,3 +55,29 @@ class AddIndexInUse(migrations.AddIndex):
             concurrently.database_backwards(app_label, schema_editor, from_state, to_state)
         else:
             super().database_backwards(app_label, schema_editor, from_state, to_state)
+
+
+class RemoveIndexInUse(migrations.RemoveIndex):
+    """`RemoveIndex` that on PostgreSQL keeps nobody waiting, however long others have been reading; an index that is gone is no error.
+
+    Its migration needs `atomic = False`. Raises NotSupportedError in one that is atomic, on PostgreSQL.
+    """
+
+    atomic = False
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: Any, to_state: Any
+    ) -> None:
+        """Drop the index."""
+        connection, table = (
+            schema_editor.connection,
+            from_state.apps.get_model(app_label, self.model_name)._meta.db_table,
+        )
+        with connection.cursor() as cursor:
+            if self.name not in connection.introspection.get_constraints(cursor, table):
+                return
+        if connection.vendor == "postgresql":
+            concurrently = RemoveIndexConcurrently(self.model_name, self.name)
+            concurrently.database_forwards(app_label, schema_editor, from_state, to_state)
+        else:
+            super().database_forwards(app_label, schema_editor, from_state, to_state)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import NotSupportedError, connection, models
 from django.db.migrations.state import ProjectState
 
-from routerweb.database.indexes import AddIndexInUse
+from routerweb.database.indexes import AddIndexInUse, RemoveIndexInUse
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 NAME, TABLE = "groups_tried", Group._meta.db_table
@@ -54,6 +54,20 @@ def test_it_is_built_once_and_a_migrate_that_broke_off_can_be_repeated(states: A
     with connection.schema_editor(atomic=False) as editor:
         OPERATION.database_backwards("auth", editor, *reversed(states))
     assert not there()
+
+
+def test_it_is_removed_while_others_read_and_write_and_once_is_enough(states: Any) -> None:
+    build(states)
+    before, after = states
+    removal = RemoveIndexInUse("group", NAME)
+    for _time in range(2):
+        with connection.schema_editor(atomic=False, collect_sql=False) as editor:
+            removal.database_forwards("auth", editor, after, before)
+        assert not there()
+    if connection.vendor == "postgresql":
+        build(states)
+        with pytest.raises(NotSupportedError), connection.schema_editor(atomic=True) as editor:
+            removal.database_forwards("auth", editor, after, before)
 
 
 def on_postgresql() -> None:
