@@ -1,6 +1,6 @@
 """The way from an empty pool to a router that answers: six steps, each with its true count, what is missing and one button."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Count, Max, Q
@@ -67,7 +67,7 @@ def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None =
     labeled = labeled or progress.labeled(pool)
     chooses = bool(PEOPLE & set(roles)) and traffic.waits(pool) and not progress.left(pool).total
     steps = (
-        _agents(pool, len(agents)),
+        _agents(pool, [agent for agent, _count in agents]),
         _queries(pool, labeled),
         _from_traffic(pool, labeled, len(agents)) if chooses else _labels(pool, labeled, len(agents)),
         _training(pool, labeled.labeled + labeled.llm, active),
@@ -93,7 +93,8 @@ def _without_button(step: Step) -> Step:
     return Step(step.name, step.title, step.done, step.count, step.missing)
 
 
-def _agents(pool: Pool, count: int) -> Step:
+def _agents(pool: Pool, agents: Sequence[Agent]) -> Step:
+    count, bare = len(agents), sum(not agent.description.strip() for agent in agents)
     done = count >= AGENTS
     words = ngettext("%(n)s agent", "%(n)s agents", count) % {"n": _grouped(count)}
     by_hand = reverse("agents_add_several", args=[pool.slug])
@@ -102,6 +103,23 @@ def _agents(pool: Pool, count: int) -> Step:
         address = reverse("traffic", args=[pool.slug])
         return Step(
             "agents", _("Describe the agents"), done, words, missing, _("Add them"), address, _("Add others"), by_hand
+        )
+    if done and bare:
+        words += ", " + _("%(n)s without a description") % {"n": _grouped(bare)}
+        missing = _(
+            "Write a sentence for each: until a model is trained the descriptions answer, and an LLM labels by them."
+        )
+        address = reverse("agents", args=[pool.slug])
+        return Step(
+            "agents",
+            _("Describe the agents"),
+            done,
+            words,
+            missing,
+            _("Describe them"),
+            address,
+            _("Add others"),
+            by_hand,
         )
     missing = "" if done else _("A pool needs at least two agents. Write one per line: name, colon, description.")
     return Step("agents", _("Describe the agents"), done, words, missing, _("Add agents"), by_hand)

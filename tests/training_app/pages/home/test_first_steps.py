@@ -74,7 +74,12 @@ def test_traffic_gives_the_agents_and_what_to_label(bare: Pool) -> None:
     assert (waits.action, waits.address) == ("Add agents", "/p/travel/traffic/")
     for name in ("Billing", "Refunds"):
         pools.add_agent(bare, name)
-    assert step(bare, "agents").action == "Add agents"
+    agents = step(bare, "agents")
+    assert (agents.count, agents.done) == ("2 agents, 2 without a description", True)
+    assert (agents.action, agents.address, agents.also) == ("Describe them", "/p/travel/agents/", "Add others")
+    bare.agents.update(description="What it does")
+    agents = step(bare, "agents")
+    assert (agents.count, agents.action, agents.missing) == ("2 agents", "Add agents", "")
     label = step(bare, "label")
     assert (label.action, label.address, label.count) == ("Choose queries", "/p/travel/traffic/", "0 of 50")
     path = first_steps.path(bare, {Role.LABELER})
