@@ -61,5 +61,5 @@ PLAIN = {
     "Interval", "Sample", "likely", "rare", "student", "per_query", "bucket_of", "jaccard", "empty_sets", "auroc", "fpr95",
     "flip_rate",
     "reliability", "calibration_error", "mismatch", "width", "few", "cross_validated", "measured", "dealt", "errors", "Sketch",
-    "Vocabulary", "beyond", "words_of", "looks", "Logged",
+    "Vocabulary", "beyond", "words_of", "looks", "Logged", "key_of",
 }  # fmt: skip

@@ -43,7 +43,7 @@ def test_every_container_of_a_module_has_a_name() -> None:
         if package == "orchestration_app" and not orchestration.INSTALLED:
             continue
         for path in (ROOT / package).rglob("*.py"):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             for variable in containers(path):
                 if not isinstance(getattr(import_module(module), variable), frozenset | tuple):
                     unnamed.add(f"{module}.{variable}")
