@@ -76,8 +76,8 @@ def missing(source: Path, traffic: int, draws: range) -> None:
         p = probabilities([texts[i] for i in kept], required[kept][:, seen], [test_texts[i] for i in rows])
         doubtful = p.max(axis=1) < UNSURE
         labeled = gaps.Labeled(vectors[kept], talks[kept].tolist(), with_nobody(required[kept][:, seen]))
-        asked = gaps.Traffic(test_vectors[rows], test_talks[rows].tolist(), with_nobody(p >= 0.5), doubtful)
-        found = gaps.gaps(asked, labeled)
+        sample = gaps.Traffic(test_vectors[rows], test_talks[rows].tolist(), with_nobody(p >= 0.5), doubtful)
+        found = gaps.gaps(sample, labeled)
         shares = [needed[rows[list(gap.rows)]][:, hidden].mean(axis=0) for gap in found]
         proposed = {int(share.argmax()) for share in shares if share.max() >= PURITY}
         false = sum(share.max() < PURITY for share in shares)

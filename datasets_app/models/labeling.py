@@ -95,6 +95,7 @@ class QueueItem(models.Model):
     """One question: which agents does this query need (`agent` empty), or: does it need this one agent?
 
     `taken` counts the people who hold or have answered it, `needed` how many are wanted; the item is open while taken < needed.
+    `decided`: a label that no labeler gave for it has closed it (a review, an import, accepted suggestions, a correction).
     The three lots were drawn once, from the query's own hash: a share that changes moves the line, never the lots.
     """
 

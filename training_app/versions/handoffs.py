@@ -32,8 +32,8 @@ def measure(
     router = registry.load(artifact, SET_ROUTER)
     own_agents = frozenset(agent.id for agent in router.agents)
     examples = list(snapshots.examples(snapshot))
-    asked = [e for e in examples if e.split == "test" and (e.asked is None or own_agents <= e.asked)]
-    test = _traced(snapshot, asked)
+    judged = [e for e in examples if e.split == "test" and (e.asked is None or own_agents <= e.asked)]
+    test = _traced(snapshot, judged)
     if len(test) >= LEAST_CHECKED or not cross_validated:
         routes = [
             set(route.agents)

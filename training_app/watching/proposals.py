@@ -155,8 +155,8 @@ def _labeled(pool: Pool, limit: int) -> list[tuple[str, frozenset[int]]]:
 
 def _missing(pool: Pool, answered: Sequence[Answered]) -> list[AgentProposal]:
     """The gaps in traffic whose agents nobody has said; nothing without the sentence encoder."""
-    asked = [answer for answer in answered if not answer.corrected]
-    if len(asked) < gaps.SMALLEST or not sentences.installed():
+    uncorrected = [answer for answer in answered if not answer.corrected]
+    if len(uncorrected) < gaps.SMALLEST or not sentences.installed():
         return []
     known = _labeled(pool, LABELED)
     ids = sorted({agent for _text, required in known for agent in required})
@@ -166,14 +166,14 @@ def _missing(pool: Pool, answered: Sequence[Answered]) -> list[AgentProposal]:
         _sets([needed for _text, needed in known], ids),
     )
     traffic = gaps.Traffic(
-        _vectors([answer.text for answer in asked]),
-        [gaps.conversation(answer.text) for answer in asked],
-        _sets([answer.agents for answer in asked], ids),
-        np.array([answer.weak or answer.corrected is not None for answer in asked], np.bool_),
+        _vectors([answer.text for answer in uncorrected]),
+        [gaps.conversation(answer.text) for answer in uncorrected],
+        _sets([answer.agents for answer in uncorrected], ids),
+        np.array([answer.weak or answer.corrected is not None for answer in uncorrected], np.bool_),
     )
     proposals = []
     for gap in gaps.gaps(traffic, labeled)[:PROPOSALS]:
-        members = [asked[row] for row in gap.rows]
+        members = [uncorrected[row] for row in gap.rows]
         went = Counter(agent for member in members for agent in member.agents)
         figures = {"count": len(members), "share": len(members) / len(answered), "went": dict(went)}
         proposals.append(_proposal(pool, Kind.MISSING, [], members, figures))

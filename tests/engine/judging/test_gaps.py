@@ -41,30 +41,30 @@ def traffic(*groups: np.ndarray, sent: Sequence[int], doubtful: bool = True, age
     """Queries of traffic, a group after another, each of which was sent to one agent: -1 is one without labels."""
     agent = np.repeat(sent, [len(group) for group in groups])
     vectors = np.concatenate(groups)
-    said = [f"query {row}" for row in range(len(vectors))]
-    return Traffic(vectors, said, agent[:, None] == np.arange(agents), np.full(len(vectors), doubtful))
+    conversations = [f"query {row}" for row in range(len(vectors))]
+    return Traffic(vectors, conversations, agent[:, None] == np.arange(agents), np.full(len(vectors), doubtful))
 
 
 TWO = labeled(around(0, 60, 1), around(3, 60, 2))
 
 
-def rows(asked: Traffic, known: Labeled = TWO) -> list[list[int]]:
+def rows(routed: Traffic, known: Labeled = TWO) -> list[list[int]]:
     """The rows of each gap."""
-    return [sorted(gap.rows) for gap in gaps(asked, known)]
+    return [sorted(gap.rows) for gap in gaps(routed, known)]
 
 
 def test_a_group_that_no_agent_answers_is_a_gap_and_one_among_an_agents_queries_is_not() -> None:
-    asked = traffic(around(0, 10, 3), around(1, 12, 4), around(2, 3, 5), sent=(0, 1, 1))
-    assert rows(asked) == [list(range(10, 22))]
-    assert gaps(asked, TWO)[0].alike > 0.7
+    routed = traffic(around(0, 10, 3), around(1, 12, 4), around(2, 3, 5), sent=(0, 1, 1))
+    assert rows(routed) == [list(range(10, 22))]
+    assert gaps(routed, TWO)[0].alike > 0.7
     nobody = traffic(np.zeros((0, 8), np.float32), sent=(0,))
     assert gaps(nobody, TWO) == []
 
 
 def test_a_pool_without_labels_lacks_what_is_asked_for() -> None:
     none = Labeled(np.zeros((0, 8), np.float32), [], np.zeros((0, 1), np.bool_))
-    asked = traffic(around(0, 10, 3), around(1, 12, 4), around(2, 4, 5), sent=(-1, -1, -1), agents=1)
-    assert rows(asked, none) == [list(range(10, 22)), list(range(10)), list(range(22, 26))]
+    routed = traffic(around(0, 10, 3), around(1, 12, 4), around(2, 4, 5), sent=(-1, -1, -1), agents=1)
+    assert rows(routed, none) == [list(range(10, 22)), list(range(10)), list(range(22, 26))]
 
 
 def test_queries_unlike_those_of_their_agent_are_a_gap_however_sure_the_router_was() -> None:
@@ -75,21 +75,21 @@ def test_queries_unlike_those_of_their_agent_are_a_gap_however_sure_the_router_w
 
 def test_doubtful_traffic_that_labels_explain_is_no_gap() -> None:
     """Even if each agent that the labels name has too few of them to be compared with."""
-    asked = traffic(around(0, 12, 6, also=5), around(3, 30, 7), sent=(0, 1))
-    assert rows(asked) == [list(range(12))]
+    routed = traffic(around(0, 12, 6, also=5), around(3, 30, 7), sent=(0, 1))
+    assert rows(routed) == [list(range(12))]
     small = [around(0, 4, seed, also=5) for seed in range(20, 35)]
-    sent = np.pad(asked.sent, ((0, 0), (0, len(small))))
-    asked = Traffic(asked.vectors, asked.conversations, sent, asked.doubtful)
-    assert rows(asked, labeled(around(0, 60, 1), around(3, 60, 2), *small)) == []
+    sent = np.pad(routed.sent, ((0, 0), (0, len(small))))
+    routed = Traffic(routed.vectors, routed.conversations, sent, routed.doubtful)
+    assert rows(routed, labeled(around(0, 60, 1), around(3, 60, 2), *small)) == []
 
 
 def test_one_conversation_is_no_gap() -> None:
-    asked = traffic(around(0, 10, 3), around(1, 12, 4), sent=(0, 1))
+    routed = traffic(around(0, 10, 3), around(1, 12, 4), sent=(0, 1))
 
     def in_one(count: int) -> Traffic:
         """The same with the last `count` queries in one conversation."""
-        said = [*asked.conversations[: 22 - count], *["the same"] * count]
-        return Traffic(asked.vectors, said, asked.sent, asked.doubtful)
+        conversations = [*routed.conversations[: 22 - count], *["the same"] * count]
+        return Traffic(routed.vectors, conversations, routed.sent, routed.doubtful)
 
     assert rows(in_one(12)) == []
     assert rows(in_one(11)) == [], "one other query says no more"
@@ -98,11 +98,11 @@ def test_one_conversation_is_no_gap() -> None:
 
 def test_a_group_of_four_needs_clearer_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four queries of traffic and six labeled ones, each of which stands for two thirds of a query of traffic."""
-    asked, few = traffic(around(1, 2, 4), around(1, 2, 5), sent=(0, 1)), labeled(around(0, 3, 1), around(3, 3, 2))
+    routed, few = traffic(around(1, 2, 4), around(1, 2, 5), sent=(0, 1)), labeled(around(0, 3, 1), around(3, 3, 2))
     monkeypatch.setattr(module, "AROUND", (5,))  # three others of its group and two labeled ones: a share of 0.69
-    assert rows(asked, few) == []
+    assert rows(routed, few) == []
     monkeypatch.setattr(module, "AROUND", (3,))
-    assert rows(asked, few) == [[0, 1, 2, 3]]
+    assert rows(routed, few) == [[0, 1, 2, 3]]
     assert rows(traffic(around(1, 3, 4), sent=(0,)), few) == []
 
 
@@ -112,9 +112,9 @@ def test_an_agent_may_get_more_traffic_than_its_labels_say(monkeypatch: pytest.M
     small = [around(0, 4, seed, also=5) for seed in range(20, 35)]
     known, busy = labeled(around(0, 60, 1), around(3, 60, 2), *small), around(0, 60, 6, also=5)
     to_each = np.repeat(np.eye(17, dtype=np.bool_)[2:], 4, axis=0)
-    asked = traffic(busy, sent=(0,), agents=17)
-    assert len(rows(asked, known)) == 1
-    assert rows(Traffic(asked.vectors, asked.conversations, to_each, asked.doubtful), known) == []
+    routed = traffic(busy, sent=(0,), agents=17)
+    assert len(rows(routed, known)) == 1
+    assert rows(Traffic(routed.vectors, routed.conversations, to_each, routed.doubtful), known) == []
 
 
 def test_what_varies_within_agents_tells_none_apart() -> None:
@@ -133,21 +133,21 @@ def test_what_varies_within_agents_tells_none_apart() -> None:
 
 def test_the_queries_of_an_only_agent_keep_their_direction() -> None:
     only = labeled(around(0, 60, 1))
-    asked = traffic(around(0, 10, 2), around(1, 12, 3), sent=(0, 0), agents=1)
-    assert rows(asked, only) == [list(range(10, 22))]
+    routed = traffic(around(0, 10, 2), around(1, 12, 3), sent=(0, 0), agents=1)
+    assert rows(routed, only) == [list(range(10, 22))]
 
 
 def test_a_turn_is_compared_with_what_was_said_before_it() -> None:
-    said = [
+    messages = [
         Message("user", "a table"),
         Message("assistant", "where?"),
         Message("user", "in Bern"),
         Message("assistant", "when?"),
     ]
-    assert spoken(Turn("at nine", said)) == "a table where? in Bern when? at nine"
-    assert spoken(Turn("at nine", [Message("user", "hello"), *said])) == "a table where? in Bern when? at nine"
+    assert spoken(Turn("at nine", messages)) == "a table where? in Bern when? at nine"
+    assert spoken(Turn("at nine", [Message("user", "hello"), *messages])) == "a table where? in Bern when? at nine"
     assert spoken("at nine") == "at nine"
-    assert conversation(Turn("at nine", said)) == conversation(Turn("in Bern", said[:2])) == "a table\nin Bern"
+    assert conversation(Turn("at nine", messages)) == conversation(Turn("in Bern", messages[:2])) == "a table\nin Bern"
     assert conversation("a table") == "a table"
 
 

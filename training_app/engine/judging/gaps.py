@@ -87,8 +87,8 @@ def spoken(text: str) -> str:
 
 def conversation(text: str) -> str:
     """What the later turns of one conversation have in common: what its user said first and second. A first turn is itself."""
-    said = [message.content for message in before(text) if message.role == USER]
-    return "\n".join([*said, str(text)][:2])
+    messages = [message.content for message in before(text) if message.role == USER]
+    return "\n".join([*messages, str(text)][:2])
 
 
 def gaps(traffic: Traffic, labeled: Labeled, smallest: int = SMALLEST, like: float = LIKE) -> list[Gap]:
