@@ -32,7 +32,9 @@ def on_the_command_line(capsys, text: str) -> list[str]:
 
 def test_api_playground_and_command_answer_alike(app, ops, model, live, canary, capsys) -> None:
     pools.add_agent(model.pool, "Legal", **LEGAL)
-    live(cold=True)
+    settings = live(cold=True)
+    settings.salt = "both sides"  # by which some of these texts meet the canary and some do not; else the lot decides
+    settings.save()
     canary(0.5)
     met = set()
     for text in TEXTS:
