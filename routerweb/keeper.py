@@ -91,6 +91,14 @@ class Setup:
             self.status = _status(self.pid)
         return self.status is not None
 
+    def failed(self) -> str:
+        """Why nothing can start after it, "" where it goes on or did its work: whoever was killed may not have migrated everything."""
+        if not self.ended() or self.status is None:
+            return ""
+        if self.status < 0:
+            return f"The setup of the database was killed by signal {-self.status}"
+        return "The migration of the database failed" if self.status == NOT_MIGRATED else ""
+
     def end(self) -> None:
         """Ask it to end, and wait until it has."""
         if not self.ended():
@@ -124,8 +132,8 @@ def watch(children: Sequence[Child], asked_to_stop: list[int], setup: Setup | No
     """Keep all children running until this process is asked to stop; which of them is not worth another start, in words. `welcome` is
     the process that says where the server is; after it comes how the demo's setup ended."""
     while not _asked(asked_to_stop):
-        if setup and setup.ended() and setup.status == NOT_MIGRATED:
-            return "The migration of the database failed"
+        if setup and (failed := setup.failed()):
+            return failed
         for child in children:
             if ended := child.look():
                 if child.hopeless:

@@ -130,17 +130,24 @@ os.execv(sys.executable, [sys.executable, "-I", "-S", {str(keeper.__file__)!r}, 
     assert said[1].startswith("card\nThe demo could not be set up:\nno disk\n")
 
 
-def test_a_database_that_cannot_be_migrated_ends_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (f"raise SystemExit({keeper.NOT_MIGRATED})", "The migration of the database failed"),
+        ("import os; os.kill(os.getpid(), 9)", "The setup of the database was killed by signal 9"),
+    ],
+)
+def test_a_database_that_cannot_be_migrated_ends_everything(tmp_path: Path, end: str, why: str) -> None:
     code = f"""
 import os, sys, json, subprocess
-setup = subprocess.Popen([sys.executable, "-c", "raise SystemExit({keeper.NOT_MIGRATED})"])
+setup = subprocess.Popen([sys.executable, "-c", {end!r}])
 children = [["web server", [sys.executable, "-c", {LIVING!r}], {{}}], ["job cluster", [{str(tmp_path / "never")!r}], {{}}]]
 plan = {{"children": children, "setup": [setup.pid, None], "welcome": None}}
 os.execv(sys.executable, [sys.executable, "-I", "-S", {str(keeper.__file__)!r}, json.dumps(plan)])
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "The migration of the database failed; its lines above say why.\n"
+    assert ended.stderr == f"{why}; its lines above say why.\n"
 
 
 @pytest.fixture
