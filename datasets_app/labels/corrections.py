@@ -68,6 +68,12 @@ def correct(
     return label
 
 
+def last_of(pool: Pool, text: str, person: User, *, seen_at: str) -> Label | None:
+    """This person's correction of a text that stands, made where `seen_at` says."""
+    query = find(pool, text)
+    return Label.objects.current().filter(query=query, author=person, provenance__seen_at=seen_at).order_by("pk").last()
+
+
 def take_back(pool: Pool, key: int | None, person: User) -> None:
     """Undo this person's correction of that key. Raises ChoiceError where there is none, or it was taken back."""
     corrections_of_person = Label.objects.filter(

@@ -34,6 +34,11 @@ SKIP_REASONS = (
 SIGNS = "123456789QWERTYIOPJKXCVBMF"
 
 
+def key_of(position: int) -> str:
+    """The key of the agent at that position of a pool's active ones, from 0; "" where all are given out."""
+    return SIGNS[position] if position < len(SIGNS) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentRow:
     """One agent as the labeling page draws it. `key` is its digit or letter, "" where all are given out; `scores` are (p, source,
@@ -75,7 +80,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     rows = [
         AgentRow(
             agent=agent,
-            key=SIGNS[position] if position < len(SIGNS) else "",
+            key=key_of(position),
             chosen=agent.number in choice.required,
             suggested=agent.number in suggested,
             scores=[

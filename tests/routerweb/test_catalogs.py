@@ -28,6 +28,7 @@ TEMPLATES = (
     "datasets_app/review.html",
     "datasets_app/_review*.html",
     "datasets_app/_verdict.html",
+    "training_app/check.html",
     "routerweb/*.html",
     "unfold/helpers/*.html",
     "page.html",
@@ -56,6 +57,8 @@ MODULES = (
     "datasets_app/pages/correction_views.py",
     "datasets_app/pages/review_views.py",
     "datasets_app/pages/finding.py",
+    "training_app/pages/rollout/check_views.py",
+    "training_app/rollout/checks.py",
 )
 LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 CALL = re.compile(rf"\b(?:n?gettext(?:_lazy|_noop)?|_)\(\s*({LITERAL})")

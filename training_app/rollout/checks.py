@@ -4,7 +4,9 @@ A round is drawn of the decisions of the active model in the last week. What a p
 """
 
 import random
+import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.contrib.auth.models import User
@@ -23,6 +25,7 @@ from training_app.versions import registry
 ROUND, OF = 30, 20_000
 WINDOW = timedelta(days=7)
 FEWEST = 5
+SEEN_AT = "check"  # in the labels that come of it
 #: Answers of a round that wait longer than this are given up: somebody began it and went.
 GIVEN_UP = timedelta(days=14)
 
@@ -115,7 +118,58 @@ def answer(check: CheckedAnswer, required: Collection[int], person: User) -> Non
         waiting_check = CheckedAnswer.objects.filter(pk=check.pk).waiting()
         if not waiting_check.update(required=sorted(required), author=person, checked_at=timezone.now()):
             raise CheckError(_("Somebody has checked this answer meanwhile."))
-        corrections.correct(check.pool, made.routed_text, required, person, seen_at="check")
+        corrections.correct(check.pool, made.routed_text, required, person, seen_at=SEEN_AT)
+
+
+def last_of(pool: Pool, person: User) -> CheckedAnswer | None:
+    """What this person checked last, while it is of the newest round."""
+    newest = CheckedAnswer.objects.filter(pool=pool).aggregate(last=Max("round"))["last"]
+    return CheckedAnswer.objects.filter(pool=pool, round=newest, author=person).done().order_by("checked_at").last()
+
+
+def last_model(pool: Pool) -> RouterModel | None:
+    """The model whose answers were checked last."""
+    last = CheckedAnswer.objects.filter(pool=pool).done().select_related("model__pool").order_by("checked_at").last()
+    return None if last is None else last.model
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A checked answer that was not right: its decision and the query's text, the ids that were `answered` and `required`."""
+
+    decision: uuid.UUID
+    text: str
+    answered: list[int]
+    required: list[int]
+
+
+def mistakes(model: RouterModel) -> list[Mistake]:
+    """The wrong ones among the answers of the model's newest round, while their decisions are stored."""
+    done = CheckedAnswer.objects.filter(model=model).done()
+    newest = done.aggregate(last=Max("round"))["last"]
+    wrong = [answered for answered in done.filter(round=newest) if not answered.right]
+    decisions = Decision.objects.filter(pool=model.pool_id, pk__in=[answered.decision_id for answered in wrong])
+    texts = {decision.pk: decision.text for decision in decisions}
+    return [
+        Mistake(row.decision_id, texts[row.decision_id], row.answered, row.required or [])
+        for row in wrong
+        if row.decision_id in texts
+    ]
+
+
+def take_back(check: CheckedAnswer, person: User) -> None:
+    """Have an answer that this person checked wait again, and withdraw the label that came of it. Raises CheckError where they did
+    not, or the decision is gone, and ChoiceError where the label cannot be withdrawn."""
+    made = decision_of(check)
+    if made is None:
+        raise CheckError(_("This answer is no longer stored."))
+    with transaction.atomic():
+        own = CheckedAnswer.objects.filter(pk=check.pk, author=person).done()
+        if not own.update(required=None, author=None, checked_at=None):
+            raise CheckError(_("This was undone already."))
+        label = corrections.last_of(check.pool, made.routed_text, person, seen_at=SEEN_AT)
+        if label is not None:
+            corrections.take_back(check.pool, label.pk, person)
 
 
 def leave_out(check: CheckedAnswer) -> None:

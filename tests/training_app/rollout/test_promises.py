@@ -222,6 +222,74 @@ def test_the_page_shows_the_query_and_not_what_was_answered(active: RouterModel,
     assert "1 of 1: about 100 of 100" in page
 
 
+def test_the_last_answer_can_be_taken_back(active: RouterModel, checker: Client) -> None:
+    decide(active, 5)
+    address = reverse("check_answers", args=[active.pool.slug])
+    checker.post(address, {"do": "draw"})
+    one, two, *_ = checks.waiting(active.pool)
+    assert 'value="undo"' not in checker.get(address).content.decode()
+    for answered in (one, two):
+        checker.post(address, {"do": "answer", "check": answered.pk, "none": "1"})
+    assert f'name="check" value="{two.pk}"' in checker.get(address).content.decode(), "what Undo takes back"
+    for said in ("", "This was undone already."):
+        assert said in checker.post(address, {"do": "undo", "check": two.pk}, follow=True).content.decode()
+    assert {row.pk for row in checks.waiting(active.pool)} >= {two.pk}
+    assert [label.provenance["seen_at"] for label in Label.objects.current().filter(source="human")] == ["check"], (
+        "that of the first answer"
+    )
+
+
+def test_nobody_takes_back_what_another_person_said(
+    active: RouterModel, checker: Client, ops: User, django_user_model: type[User]
+) -> None:
+    decide(active, 5)
+    checks.draw(active.pool, actor=ops)
+    one = checks.waiting(active.pool)[0]
+    checks.answer(one, {1}, django_user_model.objects.create_user("other"))
+    address = reverse("check_answers", args=[active.pool.slug])
+    said = checker.post(address, {"do": "undo", "check": one.pk}, follow=True).content.decode()
+    assert "This was undone already." in said
+    assert Label.objects.current().filter(source="human").count() == CheckedAnswer.objects.done().count() == 1
+
+
+def test_a_round_of_a_model_that_was_replaced_meanwhile_says_what_it_found(
+    active: RouterModel, word_model: Make, checker: Client, ops: User
+) -> None:
+    decide(active, 5)
+    checks.draw(active.pool, actor=ops)
+    newer = word_model(PERFECT, card(queries=400))
+    gate.promote(newer, actor=None, override="for the test")
+    address = reverse("check_answers", args=[active.pool.slug])
+    replaced = f"These were answers of {active.name}, which {newer.name} has replaced."
+    assert replaced in checker.get(address).content.decode()
+    check(active, ops, 5)
+    page = checker.get(address).content.decode()
+    assert replaced in page
+    assert "5 of 5: about 100 of 100" in page
+
+
+def test_the_end_of_a_round_lists_what_was_wrong(active: RouterModel, checker: Client, ops: User) -> None:
+    decide(active, 5)
+    checks.draw(active.pool, actor=ops)
+    check(active, ops, 4)
+    (wrong,) = checks.mistakes(active)
+    assert (wrong.answered, wrong.required) == ([0], [1])
+    page = checker.get(reverse("check_answers", args=[active.pool.slug])).content.decode()
+    assert "What was wrong in the last round" in page
+    assert wrong.text in page
+    Decision.objects.all().delete()
+    assert checks.mistakes(active) == [], "an answer whose query is gone"
+
+
+def test_guidelines_are_shown_as_they_are_read(active: RouterModel, checker: Client, ops: User) -> None:
+    Pool.objects.filter(pk=active.pool_id).update(guidelines="Mark **every** agent.")
+    decide(active, 5)
+    checks.draw(active.pool, actor=ops)
+    assert (
+        "Mark <strong>every</strong> agent." in checker.get(reverse("check_answers", args=["support"])).content.decode()
+    )
+
+
 def test_a_verdict_of_too_few_answers_leads_to_a_round_of_the_model_in_use(word_model: Make, checker: Client) -> None:
     few = word_model(PERFECT, card(queries=12))
     gate.promote(few, actor=None, override="for the test")

@@ -1,5 +1,6 @@
 """Check 30 answers: a person says what live queries need without seeing what was answered; then what was delivered is known."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -10,9 +11,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from agents_app.access import Role, get_pool, person, require_role
-from agents_app.models import Pool
+from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.guidelines import rendered
+from agents_app.models import Agent, Pool
 from datasets_app.labels import labeling
+from datasets_app.pages.labeling_page import key_of
 from routerweb.http import page
 from routerweb.pages import parameters
 from routerweb.pages.shown_errors import show_errors
@@ -26,29 +29,34 @@ from training_app.watching import promise_alarms
 @require_role(Role.LABELER)
 def check(request: HttpRequest, slug: str) -> HttpResponse:
     """The next answer to check. A POST's `do` draws a round (`draw`), keeps what a query needs (`answer`: the `check`'s key, each
-    `agent`, or `none`) or leaves one out (`skip`)."""
+    `agent`, or `none`), leaves one out (`skip`), or takes the last answer back (`undo`)."""
     pool = get_pool(request, slug)
     if request.method == "POST":
         with show_errors(request, checks.CheckError, labeling.ChoiceError):
             _act(request, pool)
         return redirect(reverse("check_answers", args=[slug]))
     open_ = checks.waiting(pool)
-    context: dict[str, Any] = {"pool": pool, "round": checks.ROUND, "minutes": max(1, round(checks.ROUND / 6))}
+    context: dict[str, Any] = {
+        "pool": pool, "round": checks.ROUND, "minutes": max(1, round(checks.ROUND / 6)),
+        "last": checks.last_of(pool, person(request)),
+    }  # fmt: skip
     if open_:
         drawn = CheckedAnswer.objects.filter(pool=pool, round=open_[0].round)
         now = next((answer for answer in open_ if checks.decision_of(answer)), open_[0])
-        decision = checks.decision_of(now)
+        decision, active = checks.decision_of(now), registry.active(pool)
         context |= {
+            "replaced": active.name if active is not None and active.pk != now.model_id else "",
             "now": now,
             "query_text": decision.routed_text if decision else "",
             "before": decision.messages if decision else None,
-            "agents": list(pool.agents.active().order_by("number")),
+            "rows": [(agent, key_of(at)) for at, agent in enumerate(pool.agents.active().order_by("number"))],
             "done": drawn.done().count(),
             "of": drawn.count(),
-            "guidelines": pool.guidelines,
+            "guidelines": rendered(pool.guidelines) if pool.guidelines else "",
         }
     else:
         context |= _result(pool)
+        context["may_open"] = Role.OPS in roles_of(request.user, pool.pk)
     return page(request, "training_app/check.html", context, title=_("Check %(n)d answers") % {"n": checks.ROUND})
 
 
@@ -63,6 +71,9 @@ def _act(request: HttpRequest, pool: Pool) -> None:
         return
     key = parameters.number(request.POST.get("check", ""))
     answer = get_object_or_404(CheckedAnswer, pool=pool, pk=key)
+    if do == "undo":
+        checks.take_back(answer, person(request))
+        return
     if do == "skip":
         checks.leave_out(answer)
     else:
@@ -76,14 +87,29 @@ def _act(request: HttpRequest, pool: Pool) -> None:
 
 
 def _result(pool: Pool) -> dict[str, Any]:
-    """What the model in use promises, and what all of its checked answers said."""
-    model = registry.active(pool)
-    if model is None:
+    """What the model in use promises, and what all of its checked answers said; those of an earlier model where nobody has checked any
+    since and it was the last to be checked."""
+    active = registry.active(pool)
+    if active is None:
         return {}
-    figures = promises.checked(model)
+    model, figures = active, promises.checked(active)
+    last = None if figures.count else checks.last_model(pool)
+    if last is not None:
+        model, figures = last, promises.checked(last)
+    agents = {agent.number: agent for agent in pool.agents.all()}
     return {
         "model": model,
+        "replaced": active.name if last is not None else "",
         "delivered": figures if figures.count else None,
         "promise": promises.promise(model),
         "broken": promises.broken(model) if figures.count else None,
+        "mistakes": [_shown(mistake, agents) for mistake in checks.mistakes(model)],
     }
+
+
+def _shown(mistake: checks.Mistake, agents: Mapping[int, Agent]) -> dict[str, Any]:
+    """A wrong answer with its agents, as the page lists it."""
+    answered, required = (
+        [agents[number] for number in numbers if number in agents] for numbers in (mistake.answered, mistake.required)
+    )
+    return {"decision": mistake.decision, "text": mistake.text, "answered": answered, "required": required}
