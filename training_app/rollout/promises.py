@@ -247,24 +247,20 @@ def broken(model: RouterModel) -> Broken | None:
     if kept is None:
         return None
     figures = {_("Checked answers"): checked(model), _("Reported outcomes"): reported(model)}
-    shown = None
-    if (seen := _falls_short(kept)) is not None:
-        shown = (_("applications report"), seen)
+    shown, words = (
+        _falls_short(kept),
+        _("Of %(count)d outcomes that applications reported, about %(n)d of 100 were a success (%(low)d to %(high)d)."),
+    )
     if (rounds := _surprising_round(kept)) is not None:
-        shown = (_("people who checked answers found"), rounds)
+        shown, words = (
+            rounds,
+            _("Of %(count)d answers that people checked, about %(n)d of 100 were right (%(low)d to %(high)d)."),
+        )
     if shown is None:
         return None
-    places: dict[str, Any] = {"model": model.name, "who": shown[0], **verdict.of_100(kept.labeled)}
-    places |= {f"their_{name}": value for name, value in verdict.of_100(shown[1].share).items()} | {
-        "count": shown[1].count
-    }
-    sentence = (
-        _(
-            "%(model)s promises about %(n)d of 100 right (%(low)d to %(high)d), and %(who)s about %(their_n)d (%(their_low)d to "
-            "%(their_high)d) of %(count)d."
-        )
-        % places
-    )
+    promised = _("%(model)s promises about %(n)d of 100 right (%(low)d to %(high)d).")
+    promised %= {"model": model.name, **verdict.of_100(kept.labeled)}
+    sentence = f"{promised} {words % {'count': shown.count, **verdict.of_100(shown.share)}}"
     evidence = [[_("Promised"), _("%(n)d of 100 (%(low)d to %(high)d)") % verdict.of_100(kept.labeled)]]
     if kept.sentence:
         evidence.append([_("Why it may be"), kept.sentence])

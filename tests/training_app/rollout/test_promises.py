@@ -150,7 +150,7 @@ def test_a_fall_that_comes_late_in_a_month_of_many_outcomes_shows_within_a_day(a
     report(active, 120, 240)
     found = promises.broken(active)
     assert found is not None
-    assert "about 50 (44 to 56) of 240" in found.sentence
+    assert "Of 240 outcomes that applications reported, about 50 of 100 were a success (44 to 56)." in found.sentence
 
 
 def test_one_round_of_checks_is_enough_and_the_alarm_ends_with_the_model(active: RouterModel, ops: User) -> None:
@@ -160,7 +160,8 @@ def test_one_round_of_checks_is_enough_and_the_alarm_ends_with_the_model(active:
     assert promise_alarms.look_all() == 1
     said = Alarm.objects.get(kind="promise").sentence
     assert said == (
-        f"{active.name} promises about 80 of 100 right (76 to 84), and people who checked answers found about 57 (39 to 73) of 30."
+        f"{active.name} promises about 80 of 100 right (76 to 84). "
+        "Of 30 answers that people checked, about 57 of 100 were right (39 to 73)."
     )
     CheckedAnswer.objects.all().delete()
     assert promise_alarms.look_all() == 0
