@@ -1,7 +1,7 @@
 """How far a run is, for people: six plain stages, one share of the whole, one time left.
 
 The engine reports phases, each with steps of its own. How much of a run each stage takes is known from the pool's last run by the same
-preset, else estimated. The time left begins as what such a run is expected to take, and follows the run's own pace as it goes on.
+preset, else estimated. The time left begins as what such a run is expected to take, and soon follows the run's own pace.
 """
 
 from collections.abc import Mapping
@@ -40,13 +40,14 @@ TIMED = {
     "policy": "together",
     "calibration": "decide",
     "baselines": "check",
-    "folds": "check",
     "measure": "done",
 }
 #: Of the time of a run without folds, on the demo pool: presets.MEASURED_QUERIES queries, the preset "full".
 SHARES = {"read": 0.01, "words": 0.62, "together": 0.17, "decide": 0.02, "check": 0.15, "done": 0.03}
 #: Labeled queries up to which a run is judged by cross-validation too: each fold learns the words and what goes together anew.
 FOLDED = 500
+#: From this share on, a run's own pace says how long it takes.
+KNOWN = 0.3
 #: A share that no stage is below, so that a stage which took no time last time still has a place in the bar.
 LEAST = 0.005
 
@@ -100,14 +101,16 @@ def stage_of(run: Run) -> str:
 def shares_of(run: Run) -> dict[str, float]:
     """The share of the whole that each stage takes: as in the pool's last run by the same preset, else as estimated; 1 in all."""
     timing = _last_timing(run)
-    shares = dict.fromkeys(NAMES, LEAST)
+    shares = dict(SHARES)
     if timing:
+        shares = dict.fromkeys(NAMES, 0.0)
         for phase, seconds in timing.items():
             if phase in TIMED:
                 shares[TIMED[phase]] += float(seconds)
-    else:
-        shares = dict(SHARES)
-        shares["check"] += _folds(run) * (SHARES["words"] + SHARES["together"])
+    # Whether there are folds depends on the number of labels, which is seldom that of the last run.
+    shares["check"] += presets.OF_A_FOLD * _folds(run) * (shares["words"] + shares["together"])
+    least = LEAST * sum(shares.values())
+    shares = {name: share + least for name, share in shares.items()}
     whole = sum(shares.values())
     return {name: share / whole for name, share in shares.items()}
 
@@ -141,5 +144,6 @@ def _left(run: Run, share: float, now: datetime) -> timedelta | None:
     expected = presets.seconds(run.pool, preset, run.snapshot.rows, len(run.snapshot.roster), run.pk)
     passed = max((now - run.started_at).total_seconds(), 0.0)
     by_pace = passed / share if share > 0 else expected
-    whole = (1 - share) * max(expected, passed) + share * by_pace
+    trust = min(share / KNOWN, 1.0)
+    whole = (1 - trust) * max(expected, passed) + trust * by_pace
     return timedelta(seconds=max(whole * (1 - share), 1.0))

@@ -23,6 +23,7 @@ from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading import sentences
 from training_app.engine.reading.conversing import turns_fit
+from training_app.engine.reading.fit_progress import FitProgress
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.held_out import faded, hold_out, mapped
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
@@ -35,13 +36,14 @@ from training_app.engine.reading.scorers import (
 )
 from training_app.engine.reading.sequences.sequence_fit import SequenceScorer
 from training_app.engine.reading.stacking import (
+    LEAST_JUDGES,
     SENTENCES,
     TEACHER,
-    WORTH,
     choose,
     corrected,
     crossed,
     drawn_platt,
+    flattery,
     is_unbeatable,
     joined,
     served,
@@ -68,7 +70,6 @@ LEAST_TEXTS = 50  # without labels, for a student to learn from
 #: From this many training rows on, scorers are fitted once, with a part of the training rows held out, instead of once per fold. A
 #: part of so many rows is enough for the policy, validation for the rest: of few rows an agent's map is drawn to that of all agents.
 MANY_ROWS = 20_000
-LEAST_JUDGES = 100  # validation rows that can tell whether out-of-fold figures flatter
 HELD_OUT = 4_000  # rows at most; a tenth of them all at most
 
 
@@ -188,6 +189,23 @@ class _Search:
     fits: dict[str, CrossFit] = dataclasses.field(default_factory=dict)
     alone: bool = False
 
+    @cached_property
+    def fit_progress(self) -> FitProgress:
+        """What the fits that are to come report to, in their order."""
+        few, kind = len(self.rows) < DESCRIBED_ROWS, self.config.encoder
+        if kind in ("embedding", "sequence"):
+            return FitProgress((), self.progress)
+        draws = SEVERAL if self.tries_all and len(self.rows) < SEVERAL_ROWS else 1
+        ordered = len(self.rows) >= SEQUENCE_ROWS or kind == "stack"
+        planned = {
+            "choosing": not self.config.svm_c, "linear": True, "n-grams and descriptions": self.tries_all and few,
+            "teacher": bool(self.config.teacher) and self.tries_all, "student": len(self.unlabeled) >= LEAST_TEXTS,
+            "sequence": ordered and kind != "linear",
+            **{f"sequence, draw {n}": ordered and n <= draws for n in range(2, SEVERAL + 1)},
+            "sentence encoder": self.meaning, "precedents": self.meaning and len(self.rows) >= PRECEDENT_ROWS,
+        }  # fmt: skip
+        return FitProgress([name for name, wanted in planned.items() if wanted], self.progress)
+
     @property
     def tries_all(self) -> bool:
         """Whether candidates are compared at all: in a large pool each takes too long."""
@@ -241,10 +259,7 @@ class _Search:
         """A scorer with log-odds of rows that it was not fitted on."""
         rows, seed = self.rows, self.config.seed if seed is None else seed
 
-        def report(done: int, total: int, message: str) -> None:
-            self.progress(done, total, f"{what}: {message}")
-
-        reading = _reading(self.config)
+        reading, report = _reading(self.config), self.fit_progress.of(what)
         if self.apart is not None:
             return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=report)
         folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3
@@ -276,7 +291,7 @@ class _Search:
                 self.groups,
                 seed=config.seed,
                 max_features=config.max_features,
-                progress=self.progress,
+                progress=self.fit_progress.of("choosing"),
             )
         ranges = {"words": list(scorer.word_range), "characters": list(scorer.character_range)}
         self.report["linear"] = {"c": scorer.c, **ranges}
@@ -452,22 +467,6 @@ def _teacher(
         fits.append(coach.within(rows, seed))
     fit = settled(fits, rows, rows.take(np.zeros(0, np.int64)))
     return fit.platt(fit.fitted.logits(texts))
-
-
-def flattery(fits: Sequence[CrossFit], rows: Rows, validation: Rows) -> dict[str, Any] | None:
-    """Whether training rows are no news to one another, as where queries share their clauses, come from one conversation or are
-    near-duplicates: a scorer is then better out of fold than on validation, beyond the noise. None where validation is too small
-    to tell; else {"beyond_noise": …, "by": […]}, a lead a scorer with its interval."""
-    if len(validation) < LEAST_JUDGES:
-        return None
-    leads = []
-    for fit in fits:
-        inside = best_jaccards(fit.log_odds, rows.required, rows.asked)
-        outside = best_jaccards(served(fit, validation), validation.required, validation.asked)
-        lead = float(inside.mean() - outside.mean())
-        noise = 1.96 * float(inside.var() / len(inside) + outside.var() / len(outside)) ** 0.5
-        leads.append({"mean": lead, "low": lead - noise, "high": lead + noise})
-    return {"beyond_noise": any(lead["low"] > 0 and lead["mean"] >= WORTH for lead in leads), "by": leads}
 
 
 def _on_validation(fit: CrossFit, rows: Rows, validation: Rows) -> CrossFit:

@@ -27,6 +27,7 @@ WITHIN_NOISE = 3
 #: is taken to bring such queries, would have an eighth of the say, each as much as twenty others: chance would choose. Of pools made
 #: from spoken commands with 1 in 130 such rows, the encoder was left out where it brought 0.07.
 DOUBTED = 10
+LEAST_JUDGES = 100  # validation rows that can tell whether out-of-fold figures flatter
 SENTENCES = ("sentence", "all", "precedents")
 TEACHER = "teacher"  # all of them and the teacher
 
@@ -207,3 +208,19 @@ def choose(log_odds_of: dict[str, FloatArray], rows: Rows, none_share: float = 0
         if probably or (enough and (difference["low"] > 0 or name == TEACHER)):
             choice = name
     return choice, figures
+
+
+def flattery(fits: Sequence[CrossFit], rows: Rows, validation: Rows) -> dict[str, Any] | None:
+    """Whether training rows are no news to one another, as where queries share their clauses, come from one conversation or are
+    near-duplicates: a scorer is then better out of fold than on validation, beyond the noise. None where validation is too small
+    to tell; else {"beyond_noise": …, "by": […]}, a lead a scorer with its interval."""
+    if len(validation) < LEAST_JUDGES:
+        return None
+    leads = []
+    for fit in fits:
+        inside = best_jaccards(fit.log_odds, rows.required, rows.asked)
+        outside = best_jaccards(served(fit, validation), validation.required, validation.asked)
+        lead = float(inside.mean() - outside.mean())
+        noise = 1.96 * float(inside.var() / len(inside) + outside.var() / len(outside)) ** 0.5
+        leads.append({"mean": lead, "low": lead - noise, "high": lead + noise})
+    return {"beyond_noise": any(lead["low"] > 0 and lead["mean"] >= WORTH for lead in leads), "by": leads}
