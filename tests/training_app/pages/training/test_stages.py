@@ -53,19 +53,22 @@ def test_the_time_left_follows_the_runs_own_pace(run: Run) -> None:
 def test_the_pools_last_run_tells_how_much_each_stage_takes(run: Run, done_before: None) -> None:
     later = runs.launch(run.pool, snapshot=run.snapshot, queue=False)
     shares = stages.shares_of(later)
-    assert shares["check"] > 0.85
+    assert shares["words"] / shares["together"] == pytest.approx(9, rel=0.3)
+    assert shares["check"] / (shares["words"] + shares["together"]) == pytest.approx(4.5, rel=0.1), "five folds of its own"
     assert sum(shares.values()) == pytest.approx(1.0)
+    later.snapshot.rows = 600
+    assert stages.shares_of(later)["check"] < 0.05, "none, whatever the last run had"
 
 
 @pytest.fixture
 def done_before(run: Run, told_router: None) -> None:
-    """A run of the pool with the same settings, nearly all of which went into its folds."""
+    """A run of the pool with the same settings, nearly all of which went into its scorer, and few folds."""
     from tests.training_app.told import artifact
 
     before = runs.launch(run.pool, snapshot=run.snapshot, queue=False)
     attempt = runs.claim(before.pk)
     assert attempt
-    runs.finish(before.pk, attempt, artifact(), {"timing": {"scorer": 1.0, "policy": 1.0, "folds": 30.0}})
+    runs.finish(before.pk, attempt, artifact(), {"timing": {"scorer": 9.0, "policy": 1.0, "folds": 3.0}})
 
 
 def test_the_page_says_where_it_is_and_how_long_it_takes(run: Run, browser: Client) -> None:
