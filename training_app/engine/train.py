@@ -19,7 +19,7 @@ from training_app.engine import rivals
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.artifact import Artifact
-from training_app.engine.data.examples import Agent, Example
+from training_app.engine.data.examples import Agent, Example, news
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.prepared import Prepared, TrainError, prepared
 from training_app.engine.data.rows import draw_weights
@@ -37,7 +37,7 @@ from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
 from training_app.engine.reading import sentences
-from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder
+from training_app.engine.reading.encoders import MANY_ROWS, Beside, fit_encoder
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.scorers import cross_fit
 from training_app.engine.reading.text import TfIdfVectors
@@ -66,20 +66,23 @@ def train(
     checkpoint: bytes | None = None,
     llm: LanguageModel | None = None,
     unlabeled: Sequence[str] = (),
+    written: Sequence[Example] = (),
     rules: Rules | None = None,
 ) -> Iterator[Progress]:
     """Train a router on `examples` (each with split train, val or test) and measure it.
 
-    `llm` is the model that `llm_queries` asks; `unlabeled` are texts of the pool that nobody has labeled; `rules` say which sets are
-    allowed, which the policy learns under and the artifact keeps.
+    `llm` is the model that `llm_queries` asks; `unlabeled` are texts of the pool that nobody has labeled; `written` are queries that
+    were written for agents, which teach the scorer and are no rows: nothing is validated, tested, folded, promised or counted by them,
+    and one that says the same as an example is left out; `rules` say which sets are allowed, which the policy learns under and the
+    artifact keeps.
     Yields Progress; the last one holds the Result. The same settings, data
     and machine give the same artifact, byte for byte, with or without a stop in between; but for what an LLM says,
     where one is asked. Raises TrainError before the first step where the data cannot be
     used or the checkpoint belongs to something else.
     """
     with sentences.remembering():
-        texts = unlabeled if config.unlabeled else ()
-        yield from _trained(config, agents, examples, checkpoint, llm, texts, rules or Rules())
+        beside = Beside(unlabeled if config.unlabeled else (), written)
+        yield from _trained(config, agents, examples, checkpoint, llm, beside, rules or Rules())
 
 
 def _trained(
@@ -88,10 +91,11 @@ def _trained(
     examples: Sequence[Example],
     checkpoint: bytes | None,
     llm: LanguageModel | None,
-    unlabeled: Sequence[str],
+    beside: Beside,
     rules: Rules,
 ) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
+    beside = dataclasses.replace(beside, written=news(beside.written, examples))
     apart: list[Example] = []
     if config.most_wrong and len(examples) > MOST_FOLDED:
         examples, apart = guarantee.set_aside(examples, config.seed)
@@ -99,7 +103,7 @@ def _trained(
     needed_agents = data.val.rows.required & data.val.rows.asked
     if not config.min_agents and (nobody := why_nobody(config.goal, data.agents, config.query_value, needed_agents)):
         raise TrainError(nobody)
-    belongs = fingerprint(config, agents, examples)
+    belongs = fingerprint(config, agents, [*examples, *beside.written])
     try:
         saved = checkpoints.read(checkpoint, belongs) if checkpoint is not None else None
     except CheckpointError as error:
@@ -108,7 +112,7 @@ def _trained(
 
     with _timed(timing, "scorer"):
         if saved is None:
-            scores = yield from _scorer_phase(config, data, unlabeled)
+            scores = yield from _scorer_phase(config, data, beside)
             yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
         else:
             scores = saved[0]
@@ -125,13 +129,21 @@ def _trained(
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from rivals.llm_phase(config, llm, data)
     coming = yield from rivals.next_labels_phase(config, data, learnt.scores)
-    judged, held = yield from _folds_phase(config, data, examples, timing, (unlabeled, rules))
+    judged, held = yield from _folds_phase(config, data, examples, timing, (beside, rules))
     calibrated = promising(
         config, data, calibrated, held or guarantee.answers_set_aside(config.wrong, data, calibrated.router, apart)
     )
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
-        card = _measured(config, data, learnt, calibrated, baselines, answered)
+        card = _measured(
+            config,
+            data,
+            learnt,
+            calibrated,
+            baselines,
+            answered,
+            len(beside.written) if config.recipe == "scores" else 0,
+        )
         card |= {} if judged is None else {"cross_validated": judged}
         card |= {} if coming is None else {"next_labels": coming}
         parts = calibrated.parts
@@ -147,7 +159,7 @@ def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
     timing[phase] = time.process_time() - began
 
 
-def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> Generator[Progress, None, Scores]:
+def _scorer_phase(config: Config, data: Prepared, beside: Beside) -> Generator[Progress, None, Scores]:
     rows = data.train.rows
     groups = [example.fold_key for example in data.train.examples]
 
@@ -167,7 +179,13 @@ def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> G
                 {"encoder": config.classifier},
             )
         fit, report = fit_encoder(
-            config, rows, groups, data.val.rows, agents=data.agents, unlabeled=unlabeled, progress=progress
+            config,
+            rows,
+            groups,
+            data.val.rows,
+            agents=data.agents,
+            beside=beside,
+            progress=progress,
         )
         features = None
         if config.recipe == "tfidf":
@@ -213,10 +231,10 @@ def _folds_phase(
     data: Prepared,
     examples: Sequence[Example],
     timing: dict[str, float],
-    more: tuple[Sequence[str], Rules],
+    more: tuple[Beside, Rules],
 ) -> Generator[Progress, None, tuple[dict[str, Any] | None, HeldOut | None]]:
     """What cross-validation says where the test split is small, and the answers of its folds; these also where a promise is asked of a
-    pool of at most MOST_FOLDED. `more`: unlabeled texts, and the rules of allowed sets."""
+    pool of at most MOST_FOLDED. `more`: what is learnt from beside labels, and the rules of allowed sets."""
     judging = bool(config.baselines and config.judging_folds and folds.few(examples))
     if not judging and not (config.most_wrong and len(examples) <= MOST_FOLDED):
         return None, None
@@ -229,11 +247,11 @@ def _folds_phase(
 
 
 def _folded(
-    config: Config, unlabeled: Sequence[str], rules: Rules, answers: list[HeldOut], baselines: bool, data: Prepared
+    config: Config, beside: Beside, rules: Rules, answers: list[HeldOut], baselines: bool, data: Prepared
 ) -> Generator[Progress, None, dict[str, BoolArray]]:
     """What the whole recipe, learnt from the train and validation rows of a fold, answers to its test rows: see `folds.Fold`. To
     `answers` it adds what a promise goes by."""
-    scores = yield from _scorer_phase(config, data, unlabeled)
+    scores = yield from _scorer_phase(config, data, beside)
     learnt = yield from _policy_phase(config, data, scores, "", None, rules)
     router = calibrate(config, data, learnt).router
     answers.append(guarantee.answers_of_fold(config.wrong, data, router))
@@ -259,8 +277,9 @@ def _measured(
     calibrated: Calibrated,
     baselines: dict[str, BoolArray],
     answered: LlmResult | None,
+    written: int,
 ) -> dict[str, Any]:
-    """The scorecard of the router on the measured rows."""
+    """The scorecard of the router on the measured rows. `written`: how many written queries it learnt from."""
     val, whole, measured = data.val.rows, learnt.whole, data.measured
     judged = (learnt.served[whole], calibrated.selected[whole], val.required[whole], val.asked[whole])
     folds_of_rows = val.take(whole).fold(calibration.FOLDS, config.seed)
@@ -289,6 +308,8 @@ def _measured(
         "calibration_validation": calibration.cross_validated(*judged, needed=anyone, fold=folds_of_rows),
         "needed": calibrated.needed_report,
     }
+    if written:
+        card["written"] = written
     if calibrated.promises:
         card["promises"] = [dict(row) for row in calibrated.promises]
     if calibrated.guarantee is not None:

@@ -184,6 +184,17 @@ def of_one_conversation(first: str, second: str) -> bool:
     return mine[:both] == theirs[:both] and sum(len(content) for _role, content in mine[:both]) >= TELLING
 
 
+def news(written: Sequence[Example], labeled: Sequence[Example]) -> list[Example]:
+    """Those of the written examples that say the same as none of the labeled ones, nor as another before them."""
+    seen = {group_key(example.text) for example in labeled}
+    fresh = []
+    for example in written:
+        if (key := group_key(example.text)) not in seen:
+            seen.add(key)
+            fresh.append(example)
+    return fresh
+
+
 # ------------------------------------------------------------------------------------------------------------- splits
 
 

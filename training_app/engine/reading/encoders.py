@@ -22,6 +22,7 @@ from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading import sentences
+from training_app.engine.reading.beside import Beside
 from training_app.engine.reading.conversing import turns_fit
 from training_app.engine.reading.fit_progress import FitProgress
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
@@ -80,24 +81,25 @@ def fit_encoder(
     validation: Rows,
     *,
     agents: Sequence[Agent] = (),
-    unlabeled: Sequence[str] = (),
+    beside: Beside | None = None,
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     """The scorer that the settings ask for, with log-odds of training rows it was not fitted on, and a report of what
     was chosen and why.
 
-    `groups` (N) are the rows' group keys, `agents` (A) those of the columns, whose descriptions teach too; of
-    `unlabeled` texts a fast scorer learns what a slow one makes of them (`student.py`). `auto` compares its
-    candidates by their out-of-fold log-odds on the training rows and by what validation gets; in a large pool (`hold_out`), by
-    the latter alone. No choice sees test. Where slips are not mended after all, a large pool's rows are read again as they will be
-    served; out of fold they stay as they were read.
+    `groups` (N) are the rows' group keys, `agents` (A) those of the columns, whose descriptions teach too, as do queries that were
+    written for them and stand `beside`; of unlabeled texts there a fast scorer learns what a slow one makes of them
+    (`student.py`). `auto` compares its candidates by their out-of-fold log-odds on the training rows and by what validation
+    gets; in a large pool (`hold_out`), by the latter alone. No choice sees test. Where slips are not mended after all, a large
+    pool's rows are read again as they will be served; out of fold they stay as they were read.
     """
+    beside = beside or Beside()
     if _reading(config) is None:
-        return _fit_any(config, rows, groups, validation, agents, unlabeled, progress)
+        return _fit_any(config, rows, groups, validation, agents, beside, progress)
     rows = tidied_rows(rows)
     spelling = Spelling.of(rows.texts)
     read = tidied_rows(validation, spelling)
-    fit, report = _fit_any(config, rows, groups, read, agents, [tidied(text) for text in unlabeled], progress)
+    fit, report = _fit_any(config, rows, groups, read, agents, beside.tidied(), progress)
     report["spelling"] = spelling_report = _mended(fit, spelling, validation, config.seed)
     if not spelling_report["kept"] and fit.held_out is not None:
         held, read = rows.take(fit.held_out), tidied_rows(validation)
@@ -141,14 +143,14 @@ def _fit_any(
     groups: Sequence[str],
     validation: Rows,
     agents: Sequence[Agent],
-    unlabeled: Sequence[str],
+    beside: Beside,
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     """What reads queries, texts or conversations, as they are written."""
     if turns_fit.has_conversations(rows.texts):
-        plain = partial(_fit_plain, config, rows, groups, validation, agents, unlabeled, progress)
+        plain = partial(_fit_plain, config, rows, groups, validation, agents, beside, progress)
         return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress, _reading(config))
-    return _fit_plain(config, rows, groups, validation, agents, unlabeled, progress)
+    return _fit_plain(config, rows, groups, validation, agents, beside, progress)
 
 
 def _fit_plain(
@@ -157,14 +159,14 @@ def _fit_plain(
     groups: Sequence[str],
     validation: Rows,
     agents: Sequence[Agent],
-    unlabeled: Sequence[str],
+    beside: Beside,
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     """What reads plain texts; of a conversation the last turn."""
     apart = _held_out(config, rows, groups)
     if apart is None:
-        return _Search(config, agents, rows, groups, validation, None, unlabeled, progress).result()
-    fit, report = _Search(config, agents, rows, groups, validation, apart, (), progress).result()
+        return _Search(config, agents, rows, groups, validation, None, beside, progress).result()
+    fit, report = _Search(config, agents, rows, groups, validation, apart, Beside(), progress).result()
     fit, share = faded(fit, rows.take(apart), validation, config.seed)
     return fit, {**report, "held_out": len(apart), "faded": share}
 
@@ -183,7 +185,7 @@ class _Search:
     groups: Sequence[str]
     validation: Rows
     apart: NDArray[np.int64] | None
-    unlabeled: Sequence[str]
+    beside: Beside
     progress: ScorerProgress
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
     fits: dict[str, CrossFit] = dataclasses.field(default_factory=dict)
@@ -213,8 +215,10 @@ class _Search:
 
     @cached_property
     def taught(self) -> Taught | None:
-        """What the agents' descriptions teach."""
-        return described(self.agents) if self.agents else None
+        """What the agents' descriptions teach, and what was written for them."""
+        if not self.agents:
+            return None
+        return described(self.agents).and_also(self.beside.taught(self.agents, len(self.rows)))
 
     @cached_property
     def meaning(self) -> bool:
@@ -324,9 +328,9 @@ class _Search:
     def add_student(self, coach: coaching.Coach | None) -> None:
         """The fast scorer that learns from texts without labels what the slow ones make of them."""
         rows = self.rows
-        if not self.tries_all or self.taught is None or len(self.unlabeled) < max(LEAST_TEXTS, len(rows) // 4):
+        if not self.tries_all or self.taught is None or len(self.beside.unlabeled) < max(LEAST_TEXTS, len(rows) // 4):
             return
-        texts = student.some_of(self.unlabeled, self.config.seed)
+        texts = student.some_of(self.beside.unlabeled, self.config.seed)
         slow = partial(_teacher, self.taught, self.meaning, coach)
         self.fits["student"] = self.fitted(student.StudentScorer(texts, slow, self.taught), "student")
         kinds = ["n-grams", *["sentence encoder"] * self.meaning, *["words in order"] * (len(rows) >= SEQUENCE_ROWS)]

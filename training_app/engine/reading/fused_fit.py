@@ -38,6 +38,14 @@ class Taught:
     required: BoolArray
     weights: NDArray[np.float64]
 
+    def and_also(self, more: Taught) -> Taught:
+        """The rows of both, in this order."""
+        return Taught(
+            [*self.texts, *more.texts],
+            np.concatenate([self.required, more.required]),
+            np.concatenate([self.weights, more.weights]),
+        )
+
 
 def described(agents: Sequence[Agent], weight: float = 1.0) -> Taught:
     """What `agents` (A) say of themselves as rows; a phrase that several use needs them all."""

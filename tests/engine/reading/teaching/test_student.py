@@ -13,6 +13,7 @@ from training_app.engine.data.examples import group_key
 from training_app.engine.data.folders import read_folder
 from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.reading import encoders
+from training_app.engine.reading.beside import Beside
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused_fit import described
 from training_app.engine.reading.scorers import cross_fit, load_scorer
@@ -73,11 +74,11 @@ def test_a_report_says_what_the_texts_brought_and_a_setting_leaves_them_out(monk
     groups = [group_key(text) for text in rows.texts]
     texts = [e.text for e in examples(200, seed=5)]
     config = Config.from_mapping({"folds": 3, "svm_c": 1.0, "sentences": False})
-    report = fit_encoder(config, rows, groups, val, agents=AGENTS, unlabeled=texts, progress=lambda *_: None)[1]
+    report = fit_encoder(config, rows, groups, val, agents=AGENTS, beside=Beside(texts), progress=lambda *_: None)[1]
     assert report["student"]["texts"] == len({tidied(text) for text in texts}) < len(texts)
     assert report["student"]["taught_by"] == ["n-grams"]
     assert {"jaccard", "against"} <= set(report["student"]["brought"])
-    few = fit_encoder(config, rows, groups, val, agents=AGENTS, unlabeled=texts[:9], progress=lambda *_: None)[1]
+    few = fit_encoder(config, rows, groups, val, agents=AGENTS, beside=Beside(texts[:9]), progress=lambda *_: None)[1]
     assert "student" not in few
 
 

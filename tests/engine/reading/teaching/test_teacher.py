@@ -26,6 +26,7 @@ from training_app.engine.data.artifact import FILES, tensor_bytes, tensors_from
 from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import rows_of
 from training_app.engine.reading import encoders
+from training_app.engine.reading.beside import Beside
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused_fit import described
 from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
@@ -285,7 +286,7 @@ def test_a_run_with_a_teacher_says_what_taught_it(tiny: Path, monkeypatch: pytes
     texts = [e.text for e in examples(200, seed=5)]
     settings = {"folds": 3, "svm_c": 1.0, "sentences": False, "teacher": str(tiny), "teacher_serves": False}
     fit, report = fit_encoder(
-        Config.from_mapping(settings), rows, groups, val, agents=AGENTS, unlabeled=texts, progress=lambda *_: None
+        Config.from_mapping(settings), rows, groups, val, agents=AGENTS, beside=Beside(texts), progress=lambda *_: None
     )
     assert report["teacher"]["name"] == "tiny"
     assert report["teacher"]["serves"] is False

@@ -67,9 +67,6 @@ class StudentScorer:
         progress(0, 2, "what the slow scorer makes of texts without labels")
         guesses = guessed(self.texts, self.teacher(Rows(list(texts), Y, asked), self.texts, seed))
         progress(1, 2, "the fast scorer")
-        rows = Taught(
-            [*self.taught.texts, *guesses.texts],
-            np.concatenate([self.taught.required, guesses.required]),
-            np.concatenate([self.taught.weights, guesses.weights]),
+        return FusedScorer(self.taught.and_also(guesses), embedding=False).fit(
+            texts, Y, asked, seed=seed, progress=progress
         )
-        return FusedScorer(rows, embedding=False).fit(texts, Y, asked, seed=seed, progress=progress)
