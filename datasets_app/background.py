@@ -6,8 +6,9 @@ from agents_app.background_work.jobs import JobKind
 from agents_app.background_work.work import Work, by_the_clock
 from datasets_app import labeling_tasks, tasks
 from datasets_app.files import imports
-from datasets_app.models import Import, PrelabelJob
+from datasets_app.models import Import, PrelabelJob, WritingJob
 from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import writing
 from datasets_app.traces import names
 from datasets_app.traces import storing as traces
 
@@ -19,6 +20,7 @@ def kinds() -> Sequence[JobKind]:
     return (
         JobKind("import", Import, "datasets_app.tasks.read_upload", imports.interrupted),
         JobKind("prelabel", PrelabelJob, "datasets_app.labeling_tasks.prelabel", prelabel.interrupted),
+        JobKind("writing", WritingJob, "datasets_app.labeling_tasks.write_queries", writing.interrupted),
     )
 
 

@@ -6,16 +6,18 @@ from agents_app.audit import Who
 from agents_app.background_work.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
 from datasets_app.files import imports
-from datasets_app.models import Import, Label, PrelabelJob, Query, Snapshot
-from datasets_app.prelabeling import jobs
+from datasets_app.models import Import, Label, PrelabelJob, Query, Snapshot, WritingJob
+from datasets_app.prelabeling import jobs, writing
 
 
 def of_putting_away(pool: Pool, _actor: Who) -> None:
-    """Stop the imports and the pre-labeling that are under way; what they stored stays."""
+    """Stop the imports, the pre-labeling and the writing that are under way; what they stored stays."""
     for upload in Import.objects.filter(dataset__pool=pool, status__in=(Import.Status.CHOOSING, QUEUED, RUNNING)):
         imports.cancel(upload)
     for job in PrelabelJob.objects.filter(pool=pool, status__in=(PrelabelJob.Status.PAUSED, QUEUED, RUNNING)):
         jobs.cancel(job)
+    for writing_job in WritingJob.objects.filter(pool=pool, status__in=(QUEUED, RUNNING)):
+        writing.cancel(writing_job)
 
 
 def holds(pool: Pool) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ from agents_app.models import Agent
 from datasets_app.labels import bulk, reask
 from datasets_app.models import BulkChange
 from datasets_app.prelabeling import run as prelabel_run
+from datasets_app.prelabeling import writing
 from routerweb.observing import tracing
 
 
@@ -24,4 +25,11 @@ def fill_reask(running: Running) -> int:
 def prelabel(key: str) -> str:
     """Ask an LLM about a job's queries; returns how this turn ended. Does nothing where another worker has the job."""
     job = prelabel_run.run(int(key))
+    return job.status if job else "not queued"
+
+
+@tracing.job("writing queries")
+def write_queries(key: str) -> str:
+    """Have the LLM write the queries of a job; returns how it ended. Does nothing where another worker has the job."""
+    job = writing.run(int(key))
     return job.status if job else "not queued"

@@ -82,6 +82,8 @@ def answer(body: dict[str, Any], wrong_id: bool = False, judge: Any = named) -> 
     if system.startswith("You mark answers"):
         marked = json.loads(body["messages"][1]["content"])
         return json.dumps({"mark": 99 if wrong_id else 9 if "right" in marked["answer"] else 2})
+    if system.startswith("You write queries"):
+        return written(json.loads(body["messages"][1]["content"]), wrong_id)
     roster = json.loads(system[system.index("Agents:\n") + 8 :].split("\n", 1)[0])
     queries = json.loads(body["messages"][1]["content"])
     if isinstance(queries, dict) and "calls" in queries:
@@ -96,6 +98,16 @@ def answer(body: dict[str, Any], wrong_id: bool = False, judge: Any = named) -> 
         for one in queries
     ]
     return json.dumps({"answers": answers})
+
+
+def written(asked: dict[str, Any], wrong_id: bool) -> str:
+    """As many queries as are wanted, each different, by agents and number."""
+    queries = [
+        {"text": f"{asked['task']}: number {n} for {one['agents']}", "agents": [999] if wrong_id else one["agents"]}
+        for one in asked["wanted"]
+        for n in range(one["queries"])
+    ]
+    return json.dumps({"queries": queries})
 
 
 def orchestrate(roster: list[dict[str, Any]], asked: dict[str, Any], wrong_id: bool) -> str:

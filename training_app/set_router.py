@@ -23,10 +23,12 @@ UNLABELED = 50_000
 
 
 def material(run: Run, config: Config, examples: Sequence[Example]) -> Mapping[str, Any]:
-    """The pool's rules of which sets are allowed, and its texts that nobody has labeled, where the run's settings ask for them."""
+    """The pool's rules of which sets are allowed, its texts that nobody has labeled, where the run's settings ask for them, and the
+    written queries of the snapshot."""
     pool = run.snapshot.pool
     return {
         "unlabeled": snapshots.unlabeled(pool, run.created_at, UNLABELED) if config.unlabeled else (),
+        "written": snapshots.written(run.snapshot),
         "rules": allowed_sets.rules_of(pool, list(pool.agents.all())),
     }
 

@@ -27,6 +27,7 @@ from datasets_app.models import (
     Snapshot,
     SnapshotContent,
     Split,
+    WrittenQuery,
 )
 from datasets_app.queries import splits
 from routerweb.erasing import Lookup
@@ -51,6 +52,7 @@ class Draft:
     digest: str
     content: bytes
     judges: Mapping[str, Mapping[str, int]]
+    written: int = 0
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -73,8 +75,13 @@ def draft(pool: Pool, *, include_llm: bool | None = None) -> Draft:
             digest.update(bytes.fromhex(row["sha256"]))
             judges[row["split"]][judge] += 1
             packed.write(_canonical(row) + b"\n")
+        written = 0
+        for row in _written_rows(pool, frozenset(agent.id for agent in roster)):
+            digest.update(bytes.fromhex(row["sha256"]))
+            packed.write(_canonical(row) + b"\n")
+            written += 1
     counted = {split: dict(of) for split, of in judges.items()}
-    return Draft(planned, entries, digest.hexdigest(), content.getvalue(), counted)
+    return Draft(planned, entries, digest.hexdigest(), content.getvalue(), counted, written)
 
 
 def take(
@@ -129,6 +136,7 @@ def _store(pool: Pool, drafted: Draft, author: User | None, note: str) -> Snapsh
             rows=sum(drafted.sizes.values()),
             split_sizes=drafted.sizes,
             judges=drafted.judges,
+            written=drafted.written,
             note=note[:200],
             author=author,
         )
@@ -183,6 +191,19 @@ def examples(snapshot: Snapshot) -> Iterator[Example]:
             )
 
 
+def written(snapshot: Snapshot) -> list[Example]:
+    """The snapshot's written queries for the engine, in order. They teach a router beside the rows, and are none of them."""
+    return [
+        Example(
+            id=f"w{row['written']}",
+            text=row["text"],
+            required=frozenset(row["required"]),
+        )
+        for row in (_stored(snapshot) if snapshot.written else ())
+        if row.get("written") and row["text"]
+    ]
+
+
 def unlabeled(pool: Pool, before: datetime, limit: int) -> list[str]:
     """The newest texts, at most `limit`, that the pool had `before` and that nobody has labeled since. Those in a group of
     validation or test are left out. They are no part of a snapshot: a student may learn from them, and nothing is judged by them."""
@@ -195,11 +216,14 @@ def unlabeled(pool: Pool, before: datetime, limit: int) -> list[str]:
 
 
 def rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """The rows as they are stored: query, id, text, required, asked, split, sha256."""
+    """The rows of labeled queries as they are stored: query, id, text, required, asked, split, sha256."""
+    return (row for row in _stored(snapshot) if not row.get("written"))
+
+
+def _stored(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """All rows that are stored, those of written queries too."""
     packed = SnapshotContent.objects.values_list("rows_gzip", flat=True).get(snapshot=snapshot)
-    with gzip.GzipFile(fileobj=io.BytesIO(bytes(packed))) as lines:
-        for line in lines:
-            yield json.loads(line)
+    yield from _unpacked(packed)
 
 
 def jsonl(snapshot: Snapshot) -> Iterator[bytes]:
@@ -234,7 +258,7 @@ def agents(snapshot: Snapshot) -> tuple[Agent, ...]:
 def verify(snapshot: Snapshot) -> bool:
     """Whether the stored rows still add up to the digest, each unerased row to its own hash included."""
     digest = hashlib.sha256(_canonical(snapshot.roster))
-    for row in rows(snapshot):
+    for row in _stored(snapshot):
         if row["text"] and _row_hash(row) != row["sha256"]:
             return False
         digest.update(bytes.fromhex(row["sha256"]))
@@ -298,7 +322,7 @@ def said_in(row: dict[str, Any]) -> dict[str, Any]:
 def digest_again(snapshot: Snapshot) -> None:
     """Give a snapshot whose roster has changed the digest that it adds up to."""
     digest = hashlib.sha256(_canonical(snapshot.roster))
-    for row in rows(snapshot):
+    for row in _stored(snapshot):
         digest.update(bytes.fromhex(row["sha256"]))
     Snapshot.objects.filter(pk=snapshot.pk).update(digest=digest.hexdigest())
 
@@ -325,7 +349,7 @@ def _row_hash(row: dict[str, Any]) -> str:
     """SHA-256 of what the row says; the query's key is no part of it, so that equal data hashes equally everywhere."""
     values = [row["id"], row["text"], row["required"], row["asked"], row["split"]]
     # What only turns and an LLM's rows have comes last, so that it changes no other row's hash.
-    more = [row.get(key) for key in (*TURN, "judge")]
+    more = [row.get(key) for key in (*TURN, "judge", "written")]
     while more and not more[-1]:
         more.pop()
     return hashlib.sha256(_canonical([*values, *more])).hexdigest()
@@ -385,6 +409,26 @@ def _rows(
             row |= {k: v for k, v in zip(TURN, (messages, conversation), strict=True) if v}
             row |= {"judge": judge} if judge == Label.Source.LLM else {}
             yield row | {"sha256": _row_hash(row)}, judge
+
+
+def _written_rows(pool: Pool, active: frozenset[int]) -> Iterator[dict[str, Any]]:
+    """The rows of the written queries that nobody rejected and whose agents are all active, in their order. `written` is their number
+    among these, so that equal data hashes equally everywhere."""
+    values = WrittenQuery.objects.filter(pool=pool, rejected=False).order_by("pk").values_list("text", "agents")
+    number = 0
+    for text, agents in values.iterator(chunk_size=BATCH):
+        if text and active.issuperset(agents):
+            number += 1
+            row: dict[str, Any] = {
+                "query": None,
+                "id": "",
+                "text": text,
+                "required": sorted(agents),
+                "asked": sorted(active),
+                "split": str(Split.TRAIN),
+                "written": number,
+            }
+            yield row | {"sha256": _row_hash(row)}
 
 
 def _judge(sources: Collection[str]) -> str:

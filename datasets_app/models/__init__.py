@@ -18,3 +18,4 @@ from datasets_app.models.prelabeling import LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.models.queries import Dataset, Query, Split, SplitGroup, group_hash, hashes_of, text_hash
 from datasets_app.models.snapshots import Snapshot, SnapshotContent
 from datasets_app.models.traces import SpanBatch, SpanProblem, TracedTurn
+from datasets_app.models.writing import WritingJob, WrittenQuery

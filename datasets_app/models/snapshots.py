@@ -25,6 +25,9 @@ class Snapshot(models.Model):
         editable=False,
         help_text=_("Split → who said what its queries need (people, import, llm) → how many queries."),
     )
+    written = models.PositiveIntegerField(
+        _("written queries"), default=0, editable=False, help_text=_("They teach beside the rows and are none of them.")
+    )
     erased_rows = models.PositiveIntegerField(
         default=0,
         editable=False,
@@ -68,7 +71,7 @@ class Snapshot(models.Model):
 
 class SnapshotContent(models.Model):
     """A snapshot's rows, gzipped JSON lines `{query, id, text, required, asked, split, sha256}`, of turns also `messages` and
-    `conversation`, apart from its figures."""
+    `conversation`, apart from its figures. Rows of written queries, which stand last, have `written` and no query."""
 
     snapshot = models.OneToOneField(Snapshot, on_delete=models.CASCADE, related_name="content")
     rows_gzip = models.BinaryField()

@@ -13,6 +13,7 @@ from datasets_app.pages import (
     similar_views,
     traffic_views,
     transfer_views,
+    writing_views,
 )
 from datasets_app.pages.import_columns import import_columns
 
@@ -68,6 +69,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "p/<slug:slug>/settings/prelabel/<int:job_id>/change/", prelabel_views.prelabel_change, name="prelabel_change"
     ),
+    path("p/<slug:slug>/settings/prelabel/written/", writing_views.written, name="written"),
+    path("p/<slug:slug>/settings/prelabel/written/job/", writing_views.written_job, name="written_job"),
+    path("p/<slug:slug>/settings/prelabel/written/change/", writing_views.written_change, name="written_change"),
     path("p/<slug:slug>/import/", transfer_views.import_page, name="import"),
     path("p/<slug:slug>/import/<int:import_id>/", transfer_views.import_detail, name="import_detail"),
     path("p/<slug:slug>/import/<int:import_id>/columns/", import_columns, name="import_columns"),

@@ -19,7 +19,7 @@ from agents_app import llm as site_llm
 from agents_app.background_work import jobs as life
 from agents_app.models import Pool
 from agents_app.outbound import guard
-from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query
+from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query, WritingJob
 from datasets_app.prelabeling import prompts
 from routerweb.observing import tracing
 from training_app.engine import llm
@@ -202,7 +202,7 @@ def settled(counted: dict[str, int]) -> int:
     return counted["answered"] + counted["fallback"] + counted["failed"]
 
 
-def key_for(job: PrelabelJob, connection: site_llm.Connection | None = None) -> str:
+def key_for(job: PrelabelJob | WritingJob, connection: site_llm.Connection | None = None) -> str:
     """The API key that this job may use: the installation's key goes to the server that it was entered for alone, never to an address
     that somebody typed into a page, nor to another path."""
     connection = connection or site_llm.connection()
@@ -222,7 +222,7 @@ def _place(url: str) -> tuple[str, str, int, str, str]:
 
 
 def client_for(
-    job: PrelabelJob,
+    job: PrelabelJob | WritingJob,
     key: str | None = None,
     *,
     seconds: float = CALL_SECONDS,

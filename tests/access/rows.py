@@ -113,6 +113,9 @@ PAGES: dict[str, Row] = {
     P + "settings/prelabel/": Row(STAFF, "GET POST"),
     P + "settings/prelabel/prompt/": Row(STAFF, "GET POST"),
     P + "settings/prelabel/<int:job_id>/": Row(STAFF),
+    P + "settings/prelabel/written/": Row(STAFF, "GET POST"),
+    P + "settings/prelabel/written/job/": Row(STAFF, "POST", also=(404,)),  # nothing was asked for yet
+    P + "settings/prelabel/written/change/": Row(STAFF, "POST"),
     P + "settings/prelabel/<int:job_id>/change/": Row(STAFF, "POST"),
     P + "settings/live/": Row(OPS, "GET POST"),
     P + "settings/alarms/": Row(OPS, "GET POST"),

@@ -29,7 +29,7 @@ from agents_app.background_work import processes, schedules
 from agents_app.clusters import signs
 from agents_app.models import ApiKey, BackgroundJob, ClusterSign, Pool
 from datasets_app.labels import queue
-from datasets_app.models import Assignment, Import, PrelabelJob
+from datasets_app.models import Assignment, Import, PrelabelJob, WritingJob
 from routerweb import state
 from routerweb.background import Background
 from routerweb.serving import memory
@@ -278,6 +278,7 @@ def _waiting_jobs() -> None:
     kinds: tuple[tuple[str, Any], ...] = (
         (_("Queued runs"), Run),
         (_("Pre-labeling jobs"), PrelabelJob),
+        (_("Writing jobs"), WritingJob),
         (_("Imports"), Import),
         (_("Background jobs"), BackgroundJob),
     )
