@@ -165,6 +165,8 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
         also, also_at = _("Train with what is there"), reverse("run_new", args=[pool.slug])
     elif have + llm < aim and labeled.queries > have + llm:
         also, also_at = _("Have an LLM label"), reverse("prelabel", args=[pool.slug])
+    elif have < aim and agents >= AGENTS:
+        also, also_at = _("Have queries written"), reverse("written", args=[pool.slug])
     return Step(
         "label",
         _("Label"),
