@@ -113,6 +113,7 @@ def training(monkeypatch: pytest.MonkeyPatch, told_router: None) -> SimpleNamesp
         checkpoint: bytes | None = None,
         llm: Any = None,
         unlabeled: Any = None,
+        written: Any = None,
         rules: Any = None,
     ) -> Iterator[Any]:
         told.checkpoints.append(checkpoint)
