@@ -6,7 +6,6 @@ import numpy as np
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
-from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Example, news
 from training_app.engine.data.rows import rows_of
 from training_app.engine.reading.beside import Beside, written_weight
@@ -67,12 +66,8 @@ def test_no_figure_counts_them() -> None:
     assert both["cross_validated"]["answers"].keys() == alone["cross_validated"]["answers"].keys()
 
 
-def test_a_written_copy_of_a_test_query_teaches_nothing() -> None:
+def test_a_written_copy_of_a_test_query_is_left_out() -> None:
     rows = examples(80)
     copies = [replace(e, id=f"w{e.id}", text=e.text.upper() + "!", split="") for e in rows if e.split != "train"]
-    *_rest, alone = train(Config.from_mapping(QUICK), AGENTS, rows)
-    *_rest, both = train(Config.from_mapping(QUICK), AGENTS, rows, written=copies)
-    assert alone.result is not None
-    assert both.result is not None
-    first, second = (Artifact.from_bytes(run.result.artifact).tensors for run in (alone, both))
-    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert len(copies) > 10
+    assert news(copies, rows) == []
