@@ -201,7 +201,7 @@ class _Search:
         ordered = len(self.rows) >= SEQUENCE_ROWS or kind == "stack"
         planned = {
             "choosing": not self.config.svm_c, "linear": True, "n-grams and descriptions": self.tries_all and few,
-            "teacher": bool(self.config.teacher) and self.tries_all, "student": len(self.unlabeled) >= LEAST_TEXTS,
+            "teacher": bool(self.config.teacher) and self.tries_all, "student": len(self.beside.unlabeled) >= LEAST_TEXTS,
             "sequence": ordered and kind != "linear",
             **{f"sequence, draw {n}": ordered and n <= draws for n in range(2, SEVERAL + 1)},
             "sentence encoder": self.meaning, "precedents": self.meaning and len(self.rows) >= PRECEDENT_ROWS,
