@@ -13,7 +13,9 @@ from training_app.models import CheckedAnswer, Decision, RouterModel
 
 
 def test_a_round_by_keys(sign_in, person):
-    model = RouterModel.objects.create(pool=make_pool(3, []), version=1, state="active", artifact_digest="", artifact_bytes=0)
+    model = RouterModel.objects.create(
+        pool=make_pool(3, []), version=1, state="active", artifact_digest="", artifact_bytes=0
+    )
     for n in range(5):
         Decision.objects.create(
             id=uuid.uuid4(), pool=model.pool, model=model, text=f"query {n}", agents=[0], scores={}, confidence=0.9, steps=1,

@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
+from training_app.engine.data import artifact
 from training_app.engine.data.examples import Example, news
 from training_app.engine.data.rows import rows_of
 from training_app.engine.reading.beside import Beside, written_weight
@@ -66,8 +67,18 @@ def test_no_figure_counts_them() -> None:
     assert both["cross_validated"]["answers"].keys() == alone["cross_validated"]["answers"].keys()
 
 
-def test_a_written_copy_of_a_test_query_is_left_out() -> None:
+def test_written_copies_of_queries_that_judge_change_nothing() -> None:
     rows = examples(80)
     copies = [replace(e, id=f"w{e.id}", text=e.text.upper() + "!", split="") for e in rows if e.split != "train"]
     assert len(copies) > 10
-    assert news(copies, rows) == []
+
+    def seen(written: list[Example]) -> tuple[bytes, dict]:
+        *_rest, last = train(Config.from_mapping(QUICK), AGENTS, rows, written=written)
+        assert last.result is not None
+        tensors = artifact.read(last.result.artifact).tensors
+        return b"".join(tensors[name].tobytes() for name in sorted(tensors)), last.result.scorecard["encoder"]
+
+    alone = seen([])
+    assert seen(copies) == alone
+    wrong = [replace(e, text=f"{e.text} please", required=frozenset([AGENTS[0].id])) for e in rows]
+    assert seen(wrong)[1] != alone[1], "what other written queries teach shows in the comparison of scorers"
