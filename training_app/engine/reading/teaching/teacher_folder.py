@@ -13,10 +13,11 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from training_app.engine.reading.teaching.packaged import PACKAGED
 from training_app.engine.settings import ConfigError
 
 WEIGHTS = "model.safetensors"
@@ -50,11 +51,25 @@ def is_hub_name(teacher: str) -> bool:
 
 
 def teacher_folder(teacher: str) -> TeacherFolder:
-    """`teacher` is the path of a folder, or a name of the hub such as `intfloat/multilingual-e5-small`, fetched where there is
-    internet and `huggingface_hub` is installed. Raises ConfigError, which names the setting, the file and what to do."""
-    path = _fetched(teacher) if is_hub_name(teacher) else Path(teacher).expanduser()
+    """`teacher` is a short name of `PACKAGED`, the path of a folder, or a name of the hub such as `intfloat/multilingual-e5-small`,
+    fetched where there is internet and `huggingface_hub` is installed. Raises ConfigError, which names the setting, the file and what
+    to do."""
+    packaged = PACKAGED.get(teacher)
+    if packaged:
+        return replace(_read(packaged.checked(), packaged.name), licence=packaged.licence)
+    if is_hub_name(teacher):
+        return _read(_fetched(teacher), teacher)
+    path = Path(teacher).expanduser()
     if not path.is_dir():
-        raise _wrong(f"{teacher} is not a folder, nor a name of the hub such as intfloat/multilingual-e5-small")
+        raise _wrong(
+            f"{teacher} is not a folder, nor a name of the hub such as intfloat/multilingual-e5-small, nor one of a package "
+            f"({', '.join(PACKAGED)})"
+        )
+    return _read(path, path.resolve().name)
+
+
+def _read(path: Path, name: str) -> TeacherFolder:
+    """The encoder in the folder `path`, called `name`. Raises ConfigError."""
     if not (path / WEIGHTS).is_file():
         pickle = next((name for name in PICKLES if (path / name).exists()), None)
         if pickle:
@@ -81,7 +96,6 @@ def teacher_folder(teacher: str) -> TeacherFolder:
     prefix = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name") or "", "")
     with (path / WEIGHTS).open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    name = teacher if path != Path(teacher).expanduser() else path.resolve().name
     return TeacherFolder(path, name, _pooling(path), tokens, str(prefix), sha256, _licence(path))
 
 
