@@ -15,7 +15,7 @@ from training_app.models import Run
 from training_app.models.kinds import SET_ROUTER
 from training_app.rollout.decision_traffic import DecisionTraffic
 from training_app.training import presets
-from training_app.versions.encoder_folders import router_config
+from training_app.versions import encoder_folders
 from training_app.versions.kinds import Effect, Kind
 
 #: Texts without labels that a run learns from at most.
@@ -37,7 +37,7 @@ KIND = Kind(
     name=SET_ROUTER,
     label=_("Set router"),
     settings=Config,
-    config=router_config,
+    config=encoder_folders.router_config,
     # All that a page shows. The others have their fixed values, but for experiments by command, file or API.
     open_settings=(
         "encoder",
@@ -54,6 +54,7 @@ KIND = Kind(
         "seed",
     ),
     presets=presets.PRESETS,
+    choices={"teacher": encoder_folders.teachers},
     train="training_app.engine.train",
     material=material,
     load=lambda content: router.Router.load(content),

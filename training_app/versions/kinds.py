@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -47,6 +47,23 @@ class Preset:
     seconds: float
 
 
+class Offered(NamedTuple):
+    """A value of a setting that a form offers, with its name on the page; one that is not `usable` is shown and cannot be chosen."""
+
+    value: str
+    label: str
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a form offers for a setting of text, where that depends on the installation, and its help in plain words. Commands, files
+    and the API may name other values, as `Kind.config` allows."""
+
+    values: tuple[Offered, ...]
+    help: str
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What a promotion does, in sentences for a page: where it is the pool's `first` version of its kind, and where it `replaces` one.
@@ -81,7 +98,8 @@ class Kind:
 
     *Settings and form*: `settings` is the dataclass of a run's settings, `config` checks values and raises ConfigError. The form shows
     the settings named in `open_settings` unfolded and the others under the titles of `groups`, which a kind without groups leaves to
-    commands, files and the API; `presets` are ready choices.
+    commands, files and the API; `presets` are ready choices. `choices` says what the form offers for a setting, asked anew for each
+    page; the form of a new run has these beside the presets.
 
     *Training*: `train` names the module of the engine whose `train(config, agents, examples, *, checkpoint, llm, **material)` is a
     generator of Progress and whose `TrainError` says why it cannot. It brings torch, and is imported inside the job. `material`
@@ -115,6 +133,7 @@ class Kind:
     open_settings: tuple[str, ...] = ()
     groups: Mapping[str, Promise] = field(default_factory=dict)
     presets: tuple[Preset, ...] = ()
+    choices: Mapping[str, Callable[[], Choice]] = field(default_factory=dict)
     material: Callable[[Run, Any, Sequence[Example]], Mapping[str, Any]] = no_material
     labels: bool = True
     learns_from: Callable[[Pool], str] | None = None

@@ -1,6 +1,6 @@
 """The forms that say how to train, made from the fields of the engine's Config: of a run and of a launch rule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any
 
@@ -17,7 +17,7 @@ from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, LaunchRule, Sweep
 from training_app.training import sweeps
 from training_app.versions import kinds
-from training_app.versions.kinds import Kind
+from training_app.versions.kinds import Choice, Kind, Offered
 
 #: Words of a setting's name that are written otherwise on screen.
 WRITTEN = {"llm": "LLM", "svm": "SVM", "tfidf": "TF-IDF", "c": "C"}
@@ -32,13 +32,16 @@ class ConfigForm(forms.Form):
 
     #: Settings that the kind opens and this form has another way to choose.
     instead: tuple[str, ...] = ()
+    #: Settings that the page shows in a place of their own.
+    beside: tuple[str, ...] = ()
 
     def __init__(self, kind: Kind, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, **options)
         self.kind = kind
         for setting in fields(kind.settings):
             if self._has(setting):
-                self.fields[setting.name] = form_field(setting)
+                offer = kind.choices.get(setting.name)
+                self.fields[setting.name] = form_field(setting, offer() if offer else None)
 
     def _has(self, setting: "Field[Any]") -> bool:
         """Whether the form has a field for it. A box that is not ticked sends nothing: `also` names those that were there."""
@@ -65,8 +68,8 @@ class ConfigForm(forms.Form):
         return self._config.changed()
 
     def common(self) -> list[forms.BoundField]:
-        """The fields of the settings that most people change."""
-        return [self[name] for name in self.kind.open_settings if name in self.fields]
+        """The fields of the settings that most people change, but for those that the page shows elsewhere."""
+        return [self[name] for name in self.kind.open_settings if name in self.fields and name not in self.beside]
 
     def groups(self) -> Iterator[tuple[str, list[forms.BoundField], bool]]:
         """The other settings: title of the group, its fields, and whether it stands open (an error, or a changed value)."""
@@ -115,9 +118,14 @@ class LaunchForm(ConfigForm):
         snapshots: Any = self.fields["snapshot"]
         snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
         self.fields["include_llm"].initial = splits.with_llm(pool, None)
+        self.beside = tuple(kind.choices)
         if kind.presets:
             choices = [(preset.name, preset.title) for preset in kind.presets]
             self.fields["preset"] = forms.ChoiceField(required=False, label=_("Which router"), choices=choices)
+
+    def beside_presets(self) -> list[forms.BoundField]:
+        """The fields that stand with the choice of a router."""
+        return [self[name] for name in self.beside]
 
     def config(self) -> dict[str, Any]:
         """The settings of the chosen preset, where the kind has any, and those that were changed beside it."""
@@ -226,14 +234,45 @@ class SweepForm(ConfigForm):
         return {**names, "count": cleaned["count"] or 0, "seeds": cleaned["seeds"]}
 
 
-def form_field(setting: "Field[Any]") -> forms.Field:
-    """The form field of one setting: its type from the default, its bounds, choices and help from the metadata."""
+class OfferedSelect(forms.Select):
+    """A list of what is offered. What is not usable cannot be chosen; a value that is set and not offered stays in the list."""
+
+    def __init__(self, offered: Sequence[Offered]) -> None:
+        super().__init__(choices=[(one.value, one.label) for one in offered])
+        self.unusable = {one.value for one in offered if not one.usable}
+
+    def optgroups(self, name: str, value: list[str], attrs: dict[str, Any] | None = None) -> list[Any]:
+        groups = super().optgroups(name, value, attrs)
+        offered = {str(one) for one, _label in self.choices}
+        for other in value:
+            if other and other not in offered:
+                groups.append((None, [self.create_option(name, other, other, True, len(groups))], len(groups)))
+        return groups
+
+    def create_option(
+        self, name: str, value: Any, label: Any, selected: bool, *rest: Any, **more: Any
+    ) -> dict[str, Any]:
+        option: dict[str, Any] = super().create_option(name, value, label, selected, *rest, **more)
+        # A browser sends nothing for a disabled option, so the one that is set stays enabled.
+        if value in self.unusable and not selected:
+            option["attrs"]["disabled"] = True
+        return option
+
+
+def form_field(setting: "Field[Any]", choice: Choice | None = None) -> forms.Field:
+    """The form field of one setting: its type from the default, its bounds, choices and help from the metadata; a setting of text may
+    have a `choice` of what is there instead."""
     low, high, choices = (setting.metadata[key] for key in ("low", "high", "choices"))
     shared: dict[str, Any] = {
         "label": title_of(setting.name),
         "help_text": gettext(setting.metadata["doc"]),
         "initial": _shown(setting.default),
     }
+    if choice:
+        # No ChoiceField: the settings' own check says why a value is refused.
+        return forms.CharField(
+            required=False, widget=OfferedSelect(choice.values), **shared | {"help_text": choice.help}
+        )
     if isinstance(setting.default, bool):
         return forms.BooleanField(required=False, **shared)
     if choices:

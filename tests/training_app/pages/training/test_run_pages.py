@@ -17,6 +17,9 @@ from tests import orchestration, page_cost
 from tests.clients import signed_in
 from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
+from training_app.engine.config import Config
+from training_app.engine.reading.teaching import teacher
+from training_app.engine.reading.teaching.packaged import PackagedEncoder
 from training_app.models import Checkpoint, Promotion, RouterModel, Run
 from training_app.training import runs
 from training_app.versions import registry
@@ -155,6 +158,51 @@ def test_bad_input_stands_at_its_field_and_launches_nothing(
     answer = browser.post(reverse("run_new", args=["support"]), form(**{field: value}, **more))
     assert answer.status_code == 422
     assert said in str(answer.context["form"].errors[field])
+    assert not Run.objects.exists()
+
+
+def teacher_options(page: str) -> dict[str, str]:
+    """The options of the setting `teacher` by their values, with their attributes and text."""
+    (select,) = re.findall(r'<select name="teacher".*?</select>', page, re.DOTALL)
+    return dict(re.findall(r'<option value="([^"]*)"([^<]*)</option>', select))
+
+
+@pytest.mark.parametrize("address", ["run_new", "run_sweep_new", "run_rule_new"])
+def test_a_teacher_is_chosen_from_what_is_there(
+    labeled: Pool, browser: Client, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teacher, "find_spec", lambda name: object())
+    monkeypatch.setattr(PackagedEncoder, "place", lambda self: Path("/somewhere"))
+    page = browser.get(reverse(address, args=["support"])).content.decode()
+    assert teacher_options(page) == {"": " selected>None", "minilm": ">MiniLM, English (packaged)"}
+    monkeypatch.setattr(PackagedEncoder, "place", lambda self: None)
+    page = browser.get(reverse(address, args=["support"])).content.decode()
+    assert teacher_options(page)["minilm"] == " disabled>MiniLM, English (not installed)"
+    assert "whoever runs the server installs" in page
+
+
+def test_a_run_with_the_packaged_teacher_is_launched_and_offered_again(
+    labeled: Pool, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PackagedEncoder, "place", lambda self: None)
+    browser.post(reverse("run_new", args=["support"]), form(preset="full", teacher="minilm"))
+    run = Run.objects.get()
+    assert Config.from_mapping(run.config).teacher == "minilm"
+    again = browser.get(reverse("run_new", args=["support"]), {"from": run.pk}).content.decode()
+    assert " selected" in teacher_options(again)["minilm"]
+    assert "disabled" not in teacher_options(again)["minilm"]
+
+
+def test_a_teacher_that_is_not_offered_stays_chosen(labeled: Pool, browser: Client) -> None:
+    run = runs.launch(labeled, config={"teacher": "intfloat/multilingual-e5-small"})
+    page = browser.get(reverse("run_new", args=["support"]), {"from": run.pk}).content.decode()
+    assert teacher_options(page)["intfloat/multilingual-e5-small"] == " selected>intfloat/multilingual-e5-small"
+
+
+def test_the_fast_router_has_no_teacher(labeled: Pool, browser: Client) -> None:
+    answer = browser.post(reverse("run_new", args=["support"]), form(preset="fast", teacher="minilm"))
+    assert answer.status_code == 422
+    assert "not the fast router" in str(answer.context["form"].errors["teacher"])
     assert not Run.objects.exists()
 
 
