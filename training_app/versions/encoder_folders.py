@@ -45,7 +45,7 @@ def teachers() -> Choice:
     offered += [Offered(path, os.path.basename(path), trainable) for path in _folders()]
     text = _(
         "A model that already knows a language. It is trained further on this pool's labels and joins the router if that helps, which "
-        "is likeliest with 50 to 200 labels. Training takes several times as long, and a route 2 to 5 ms more if the teacher serves."
+        "is likeliest with 50 to 200 labels. Training takes ten times as long or more, a route 2 to 5 ms more if the teacher serves."
     )
     if missing:
         text += " " + _(
