@@ -54,7 +54,9 @@ def test_the_pools_last_run_tells_how_much_each_stage_takes(run: Run, done_befor
     later = runs.launch(run.pool, snapshot=run.snapshot, queue=False)
     shares = stages.shares_of(later)
     assert shares["words"] / shares["together"] == pytest.approx(9, rel=0.3)
-    assert shares["check"] / (shares["words"] + shares["together"]) == pytest.approx(4.5, rel=0.1), "five folds of its own"
+    assert shares["check"] / (shares["words"] + shares["together"]) == pytest.approx(4.5, rel=0.1), (
+        "five folds of its own"
+    )
     assert sum(shares.values()) == pytest.approx(1.0)
     later.snapshot.rows = 600
     assert stages.shares_of(later)["check"] < 0.05, "none, whatever the last run had"
