@@ -84,7 +84,8 @@ def written_change(request: HttpRequest, slug: str) -> HttpResponse:
     )
     if wants_fragment(request) and changed == 1 and "query" in request.POST:
         row = get_object_or_404(WrittenQuery, pool=pool, pk=request.POST["query"])
-        return render(request, "datasets_app/_written_choice.html", {"pool": pool, "row": row})
+        context = {"pool": pool, "row": row, "counts": writing.counts(pool), "beside": True}
+        return render(request, "datasets_app/_written_choice.html", context)
     return redirect("written", slug)
 
 

@@ -75,6 +75,7 @@ def test_one_click_rejects_and_keeps(client, pool, server) -> None:
     change = reverse("written_change", args=[pool.slug])
     fragment = client.post(change, {"query": first.pk, "to": "reject"}, headers={"HX-Request": "true"})
     assert "Rejected" in text(fragment)
+    assert "1 are rejected." in text(fragment), "the sentence above the list follows"
     assert writing.counts(pool) == {"kept": len(others), "rejected": 1}
     client.post(change, {"query": first.pk, "to": "keep"})
     assert writing.counts(pool) == {"kept": len(others) + 1, "rejected": 0}
