@@ -123,6 +123,8 @@ def test_no_way_starts_what_calls_agents_in_a_pool_that_is_not_ready(kind: str, 
 @pytest.mark.parametrize("kind", OWN)
 def test_the_form_of_a_kind_shows_its_settings(kind: str, labeled: Pool, browser: Client) -> None:
     form = browser.get(f"/p/support/runs/new/?kind={kind}").context["form"]
-    assert {bound.name for bound in form.common()} == set(kinds.of(kind).open_settings) - set(form.instead)
+    elsewhere = set(form.instead) | set(form.beside)
+    assert {bound.name for bound in form.common()} == set(kinds.of(kind).open_settings) - elsewhere
+    assert set(form.beside) == set(kinds.of(kind).choices)
     if kinds.of(kind).groups:
         assert {field.name for field in form} >= set(kinds.of(kind).config({}).to_mapping())

@@ -83,9 +83,10 @@ def test_a_backup_holds_every_table_but_those_that_declare_otherwise() -> None:
 def test_texts_that_came_in_as_traffic_are_kept_for_as_many_days_as_a_pool_says() -> None:
     with_texts = {model for model in holds.tables() if holds.columns(model, Content.QUERY)}
     kept = {model for model in with_texts if not holds.days(model)}
-    # What was imported and labeled trains, and cases judge; both stay until somebody erases them.
+    # What was imported and labeled, and what was written for agents, trains, and cases judge; all stay until somebody erases them.
     assert {model._meta.label for model in kept} == {
         "datasets_app.Query", "datasets_app.ImportChunk", "datasets_app.SnapshotContent", "training_app.MustPassCase",
+        "datasets_app.WrittenQuery",
     }  # fmt: skip
     for model in holds.tables():
         assert not holds.days(model) or Privacy._meta.get_field(holds.days(model))

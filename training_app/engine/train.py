@@ -135,15 +135,8 @@ def _trained(
     )
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
-        card = _measured(
-            config,
-            data,
-            learnt,
-            calibrated,
-            baselines,
-            answered,
-            len(beside.written) if config.recipe == "scores" else 0,
-        )
+        written = len(beside.written) if config.recipe == "scores" else 0
+        card = _measured(config, data, learnt, calibrated, baselines, answered, written)
         card |= {} if judged is None else {"cross_validated": judged}
         card |= {} if coming is None else {"next_labels": coming}
         parts = calibrated.parts
