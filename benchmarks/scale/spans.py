@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -51,8 +52,31 @@ def body_of(texts: Sequence[str], agent: str) -> bytes:
     return gzip.compress(request.SerializeToString(), 1)
 
 
-class Routes:
+class Connections:
+    """So many threads that each do `_again` until the block ends."""
+
+    count = 1
+
+    def _again(self, place: int) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._end = threading.Event()
+        self._threads = [threading.Thread(target=self._again, args=(place,)) for place in range(self.count)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class Routes(Connections):
     """Connections that route, `rate` a second together or as fast as they can; stops with the block."""
+
+    count = CONNECTIONS
 
     def __init__(self, web: Machine, key: str, texts: Sequence[str], rate: float = 0.0) -> None:
         self.web, self.key, self.texts, self.rate = web, key, texts, rate
@@ -77,32 +101,22 @@ class Routes:
                 self.taken.append(1_000 * (time.perf_counter() - began))
                 self.failed += answer.status != 200
 
-    def __enter__(self) -> "Routes":
-        self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._again, args=(place,)) for place in range(CONNECTIONS)]
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join()
-
     def __str__(self) -> str:
         p50, p99 = np.percentile(self.taken, [50, 99])
         return f"{len(self.taken):,} routes, p50 {p50:.1f} ms, p99 {p99:.1f} ms, {self.failed} failed"
 
 
-class Spans:
+class Spans(Connections):
     """Connections that send bodies, each once, `rate` spans a second together, until the block ends."""
+
+    count = SENDERS
 
     def __init__(self, web: Machine, key: str, bodies: Sequence[bytes], rate: float) -> None:
         self.web, self.key, self.bodies, self.rate = web, key, iter(bodies), rate
         self.taken = self.refused = 0
         self._lock = threading.Lock()
 
-    def _again(self) -> None:
+    def _again(self, _place: int) -> None:
         headers = {
             "Authorization": f"Bearer {self.key}", "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip",
         }  # fmt: skip
@@ -121,18 +135,6 @@ class Spans:
                 with self._lock:
                     self.taken += SPANS if answer.status == 200 else 0
                     self.refused += answer.status != 200
-
-    def __enter__(self) -> "Spans":
-        self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._again) for _ in range(SENDERS)]
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join()
 
 
 def main(seconds: float, spans_a_second: float) -> None:

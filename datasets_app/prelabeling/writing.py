@@ -97,17 +97,6 @@ class Step:
     language: str
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a job would take: queries, calls, tokens in and out, and the cost at the LLM's prices."""
-
-    queries: int
-    calls: int
-    tokens_in: int
-    tokens_out: int
-    cost: float
-
-
 def languages_of(pool: Pool) -> list[str]:
     """The codes of the languages of the pool's newest queries, the most frequent first; English where that cannot be told."""
     queries = Query.objects.of(pool).filter(erased_at=None).order_by("-pk").values_list("text", flat=True)
@@ -137,7 +126,7 @@ def _portions(count: int) -> list[int]:
     return [min(PER_CALL, count - at) for at in range(0, count, PER_CALL)]
 
 
-def estimate(pool: Pool, wish: Wish) -> Estimate:
+def estimate(pool: Pool, wish: Wish) -> prelabel.Estimate:
     """Count before paying; tokens are guessed from lengths. Raises WritingError."""
     agents, connection = _agents(pool), site_llm.connection()
     steps = _checked(plan(agents, wish))
@@ -145,7 +134,7 @@ def estimate(pool: Pool, wish: Wish) -> Estimate:
     queries = sum(len(step.wanted) * step.count for step in steps)
     tokens_in, tokens_out = characters // prelabel.CHARACTERS_PER_TOKEN, queries * QUERY_TOKENS
     cost = (tokens_in * connection.price_in + tokens_out * connection.price_out) / 1e6
-    return Estimate(queries, len(steps), tokens_in, tokens_out, cost)
+    return prelabel.Estimate(queries, len(steps), tokens_in, tokens_out, cost)
 
 
 def _agents(pool: Pool) -> Sequence[Agent]:
@@ -367,11 +356,6 @@ def key_of(text: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- review
-
-
-def kept(pool: Pool) -> "QuerySet[WrittenQuery]":
-    """The written queries that nobody rejected, in the order in which they came."""
-    return WrittenQuery.objects.filter(pool=pool, rejected=False).order_by("pk")
 
 
 def set_rejected(pool: Pool, rejected: bool, keys: Sequence[int] | None = None) -> int:

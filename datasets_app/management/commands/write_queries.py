@@ -44,10 +44,10 @@ class Command(BaseCommand):
         languages = tuple(dict.fromkeys(options["language"])) or tuple(writing.languages_of(pool))
         wish = writing.Wish(options["per_agent"], options["joined"], options["nobody"], languages)
         if options["estimate"]:
-            found = writing.estimate(pool, wish)
+            estimate = writing.estimate(pool, wish)
             self.stdout.write(
-                f"{found.queries:,} queries in {found.calls:,} calls, about {found.tokens_in:,} + {found.tokens_out:,} tokens"
-                + (f", about {found.cost:.2f} {pool.currency}" if found.cost else "")
+                f"{estimate.queries:,} queries in {estimate.calls:,} calls, about {estimate.tokens_in:,} + {estimate.tokens_out:,} "
+                "tokens" + (f", about {estimate.cost:.2f} {pool.currency}" if estimate.cost else "")
             )
             return
         if options["resume"]:

@@ -195,13 +195,16 @@ def test_a_snapshot_holds_the_kept_ones_and_counts_none(connected, pool, add_que
     taught = snapshots.written(after)
     assert after.written == len(taught) == 9
     assert {example.text: sorted(example.required) for example in taught} == {
-        row.text: row.agents for row in writing.kept(pool)
+        row.text: row.agents for row in WrittenQuery.objects.filter(rejected=False)
     }
     assert snapshots.verify(after)
     assert snapshots.take(pool) == after
     writing.set_rejected(pool, True)
     assert snapshots.take(pool) == before
     assert snapshots.written(after) == taught
+    snapshots.blank_rows(lambda row: row["text"] == taught[0].text)  # as erasing does
+    assert snapshots.written(after) == taught[1:]
+    assert snapshots.verify(after)
 
 
 def test_an_agent_that_is_gone_takes_its_written_queries_along(connected, pool, add_query) -> None:

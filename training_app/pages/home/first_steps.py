@@ -76,6 +76,8 @@ def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None =
     )
     allowed = {"label": chooses or Role.LABELER in roles, "queries": bool(PEOPLE & set(roles))}
     shown = tuple(step if allowed.get(step.name, Role.OPS in roles) else _without_button(step) for step in steps)
+    if not PEOPLE & set(roles):  # the second ways are theirs
+        shown = tuple(replace(step, also="", also_at="") for step in shown)
     return Path(shown, tuple(agents) if any(count for _agent, count in agents) else (), LABELS_EACH)
 
 

@@ -62,6 +62,17 @@ def test_a_bare_pool_begins_with_its_agents(bare: Pool) -> None:
     assert step(bare, "train").action == "", "there is nothing to train on"
 
 
+def test_a_second_way_is_only_for_those_who_may_go_it(bare: Pool) -> None:
+    for name in ("Trains", "Hotels"):
+        pools.add_agent(bare, name=name, actor=None)
+    ways = {}
+    for role in (Role.LABELER, Role.REVIEWER):
+        path = first_steps.path(bare, {Role.LABELER, role})
+        assert path is not None
+        ways[role] = next(one.also for one in path.steps if one.name == "label")
+    assert ways == {Role.LABELER: "", Role.REVIEWER: "Have queries written"}
+
+
 def test_traffic_gives_the_agents_and_what_to_label(bare: Pool) -> None:
     turns = [
         Turn(f"trace-{n}", 1_772_359_200.0 + n, [["user", f"question {n}"]], names=[[AGENT, "Billing"]])
