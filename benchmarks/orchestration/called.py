@@ -4,7 +4,8 @@ One pool has an agent behind a2a-sdk's server, one behind mcp's, one behind an O
 that was trained on labeled texts chooses among them.
 
 - `parts`: 300 tasks of two or three parts, faults in 8 % of the calls: each part has to stand in the answer, or be named as missing.
-- `kill`: `kill -9` of the process that runs episodes, and of the web server, while episodes run and wait for a person's answer.
+- `kill`: 1,000 episodes, half of which wait for a person's answer, while `kill -9` meets every four seconds the process that runs
+  episodes, the web server, and the worker, in turn.
 - `gateway`: OpenAI's own client, streaming through `/v1/chat/completions`; what that adds to the agent's own stream.
 """
 
@@ -17,6 +18,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -84,7 +86,7 @@ class Agent:
 
 
 class World:
-    """A site with the pool "crew", its four agents, a web server and one process that runs episodes."""
+    """A site with the pool "crew", its four agents, a web server, a worker and one process that runs episodes."""
 
     def __init__(self, folder: Path, faults: float = 0.0) -> None:
         self.agents = {kind: Agent(kind, "--faults", str(faults)) for kind in KINDS}
@@ -102,12 +104,16 @@ class World:
         self.site.manage("dataset_split", "--pool", "crew")
         self.site.manage("train", "--pool", "crew", "--set", "recipe=classifier", "--promote")
         self.key = self.site.key("crew", "route")
-        self.web, self.runner = self.site.start("web"), self.site.start("episodes")
+        self.machines = {part: self.site.start(part) for part in ("web", "episodes", "worker")}
         wait_for(self._signs, "a sign of what runs episodes", 60)
 
     def _signs(self) -> bool:
         status, _answer = asyncio.run(self.episode(tasks(1, (1,))[0][0]))
         return status == 200
+
+    @property
+    def web(self) -> Machine:
+        return self.machines["web"]
 
     async def episode(self, task: str, **body: Any) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -170,56 +176,80 @@ async def _many(world: World, texts: list[str]) -> list[tuple[int, Any]]:
 
 
 def kill(world: World, count: int) -> dict[str, Any]:
-    """Episodes under way and waiting while processes are killed: all have to end, and nobody is called twice."""
-    waiting = [f"which account is locked, {number}: unlock my account login" for number in range(count)]
-    running = [text for text, _kinds in tasks(count, (2, 3), seed=3)]
-    keys = asyncio.run(_begun(world, [*waiting, *running]))
-    killed = 0
-    for machine in (world.runner, world.web, world.runner):
-        time.sleep(0.5)
-        victims: Machine = machine
-        victims.kill()
-        killed += 1
-        part = "web" if machine is world.web else "episodes"
-        started = world.site.start(part)
-        if part == "web":
-            world.web = started
-        else:
-            world.runner = started
-        if killed == 1:
-            asyncio.run(_answered(world, keys[: count // 2]))
-    states = asyncio.run(_ended(world, keys, len(waiting)))
+    """So many episodes, every second of which asks a question, while each process in turn is killed and started again, until all
+    have ended. The client sends what was not answered again, under the same Idempotency-Key."""
+    running = [text for text, _kinds in tasks(count // 2, (2, 3), seed=3)]
+    waiting = [f"which account is locked, {number}: unlock my account login" for number in range(count - len(running))]
+    texts = [text for pair in zip(running, waiting, strict=True) for text in pair]
+    ended, killed = threading.Event(), Counter()  # type: ignore[var-annotated]
+    killer = threading.Thread(target=_kill_in_turn, args=(world, ended, killed))
+    killer.start()
+    try:
+        keys, states = asyncio.run(_begun_and_ended(world, texts))
+    finally:
+        ended.set()
+        killer.join()
     return {
-        "episodes": len(keys), "that ask a question": len(waiting), "processes killed": killed, "how they ended": states,
-        "lost": sum(states.get(state, 0) for state in ("queued", "running", "waiting")),
+        "episodes": len(set(keys)), "that ask a question": len(waiting), "processes killed": dict(killed),
+        "how they ended": states, "lost": sum(states.get(state, 0) for state in OPEN),
+        "calls": sum(one.counts()["calls"] for one in world.agents.values()),
         "work done twice": len(world.worked_twice()), "load of the machine": os.getloadavg()[0],
     }  # fmt: skip
 
 
-async def _begun(world: World, texts: list[str]) -> list[str]:
-    return [(await world.episode(text, wait=False))[1]["episode_id"] for text in texts]
+OPEN = ("queued", "running", "waiting")
+#: Seconds between two kills.
+BETWEEN_KILLS = 4.0
 
 
-async def _answered(world: World, keys: list[str]) -> None:
-    for key in keys:
-        told = await world.call("GET", f"/api/episodes/{key}/")
-        if told["status"] == "waiting":
-            await world.call("POST", f"/api/episodes/{key}/input/", {"text": "the one of 4711", "wait": False})
+def _kill_in_turn(world: World, ended: threading.Event, killed: Counter[str]) -> None:
+    for part in itertools.cycle(("episodes", "web", "worker")):
+        if ended.wait(BETWEEN_KILLS):
+            return
+        world.machines[part].kill()
+        killed[part] += 1
+        world.machines[part] = world.site.start(part)
 
 
-async def _ended(world: World, keys: list[str], asking: int) -> dict[str, int]:
-    """How the episodes ended, their questions answered meanwhile."""
-    until = time.monotonic() + 180
+async def _begun_and_ended(world: World, texts: list[str]) -> tuple[list[str], dict[str, int]]:
+    places = asyncio.Semaphore(8)
+
+    async def whole(number: int, text: str) -> tuple[str, str]:
+        async with places:
+            begun = await _insisting(
+                world, "POST", "/api/orchestrate/", {"task": text, "wait": False}, f"begin {number}"
+            )
+        key, status = begun["episode_id"], "queued"
+        until = time.monotonic() + 600
+        while status in OPEN and time.monotonic() < until:
+            await asyncio.sleep(2)
+            async with places:
+                status = (await _insisting(world, "GET", f"/api/episodes/{key}/"))["status"]
+                if status == "waiting":
+                    said = {"text": "the one of 4711", "wait": False}
+                    await _insisting(world, "POST", f"/api/episodes/{key}/input/", said, f"answer {number}")
+        return key, status
+
+    found = await asyncio.gather(*(whole(*numbered) for numbered in enumerate(texts)))
+    return [key for key, _status in found], dict(Counter(status for _key, status in found))
+
+
+async def _insisting(world: World, method: str, path: str, body: Any = None, once: str = "") -> Any:
+    """What the web server says once it is there: it is killed and started at another port meanwhile."""
+    headers = {"Authorization": f"Bearer {world.key}"} | ({"Idempotency-Key": once} if once else {})
     while True:
-        await _answered(world, keys[:asking])
-        states = Counter([(await world.call("GET", f"/api/episodes/{key}/"))["status"] for key in keys])
-        if not states.keys() & {"queued", "running", "waiting"} or time.monotonic() > until:
-            return dict(states)
-        await asyncio.sleep(2)
+        try:
+            status, answer = await asyncio.wait_for(ask(world.web.port, method, path, body, **headers), 30)
+        except (OSError, TimeoutError, ValueError, IndexError, asyncio.IncompleteReadError):
+            await asyncio.sleep(0.5)
+            continue
+        if status < 500:
+            return answer
+        await asyncio.sleep(0.5)
 
 
 def gateway(world: World, count: int) -> dict[str, Any]:
-    """OpenAI's own client, streaming: the time to the first word through the gateway, and from the agent itself."""
+    """OpenAI's own client: what the gateway adds to the agent's own answer, whole, to a stream's first word, and to its end."""
     import openai
 
     address = f"http://127.0.0.1:{world.web.port}/v1"
@@ -227,26 +257,35 @@ def gateway(world: World, count: int) -> dict[str, Any]:
     own = openai.OpenAI(
         base_url=f"http://127.0.0.1:{world.agents['openai'].port}/v1", api_key="sk-benchmark", max_retries=0
     )
-    text = WORDS["openai"][0]
+    messages = [{"role": "user", "content": WORDS["openai"][0]}]
 
-    def first(client: Any, model: str) -> tuple[float, str]:
-        began, took, said = time.perf_counter(), 0.0, []
-        messages = [{"role": "user", "content": text}]
+    def asked(client: Any, model: str) -> tuple[dict[str, float], str]:
+        began, first, said = time.perf_counter(), 0.0, []
         for chunk in client.chat.completions.create(model=model, messages=messages, stream=True):
             piece = chunk.choices[0].delta.content if chunk.choices else None
             if piece:
-                took = took or time.perf_counter() - began
+                first = first or time.perf_counter() - began
                 said.append(piece)
-        return 1000 * took, "".join(said)
+        end = time.perf_counter() - began
+        client.chat.completions.create(model=model, messages=messages)
+        whole = time.perf_counter() - began - end
+        return {"whole answer": 1000 * whole, "first word": 1000 * first, "end of a stream": 1000 * end}, "".join(said)
 
     for _warm in range(5):
-        first(through, "agents/crew"), first(own, "m")
-    pairs = [(first(through, "agents/crew"), first(own, "m")) for _call in range(count)]
+        asked(through, "agents/crew"), asked(own, "m")
+    pairs = [(asked(through, "agents/crew"), asked(own, "m")) for _call in range(count)]
     assert all(mine[1] == its[1] for mine, its in pairs), pairs[0]
-    added = [mine[0] - its[0] for mine, its in pairs]
     return {
-        "calls": count, "median added, ms": round(median(added), 2), "95th percentile, ms": round(quantiles(added, n=20)[-1], 2),
-        "agent alone, ms (median)": round(median(its[0] for _mine, its in pairs), 2), "load of the machine": os.getloadavg()[0],
+        "calls": count,
+        "ms": {
+            what: {
+                "the agent alone, median": round(median(its[0][what] for _mine, its in pairs), 2),
+                "added, median": round(median(mine[0][what] - its[0][what] for mine, its in pairs), 2),
+                "added, 95th percentile": round(quantiles([mine[0][what] - its[0][what] for mine, its in pairs], n=20)[-1], 2),
+            }
+            for what in pairs[0][0][0]
+        },
+        "load of the machine": os.getloadavg()[0],
     }  # fmt: skip
 
 
@@ -255,13 +294,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["parts", "kill", "gateway"])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--episodes", type=int, default=1_000, help="of the part `kill`")
     options = parser.parse_args()
     report: dict[str, Any] = {}
     for part in options.parts:
         with tempfile.TemporaryDirectory() as folder:
             world = World(Path(folder), 0.08 if part == "parts" else 0.0)
             try:
-                measure = {"parts": (parts, 300), "kill": (kill, 30), "gateway": (gateway, 200)}[part]
+                measure = {"parts": (parts, 300), "kill": (kill, options.episodes), "gateway": (gateway, 200)}[part]
                 report[part] = measure[0](world, measure[1])
             finally:
                 world.close()

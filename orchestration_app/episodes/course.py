@@ -44,6 +44,8 @@ from training_app.engine.data import storable
 
 #: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
+#: Calls at once that end within so much of each other are stored together.
+TOGETHER_SECONDS = 0.05
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
 Made = list[tuple[Request, calls.Outcome]]
@@ -103,7 +105,7 @@ class Course:
     async def _written(self, turns: Turns, finished: Made | None, *, late: bool) -> Turn | None:
         """The next turn, stored together with what came of the calls before it (None at the beginning); None where the episode ended,
         which is stored too."""
-        ends = [self._ended(request, outcome) for request, outcome in finished or ()]
+        ends = self._ends(finished or ())
         if late and finished is not None:
             await self._finish(self._broken("timeout"), ends)
             return None
@@ -134,10 +136,9 @@ class Course:
 
     async def _wait(self, came: Sequence[tuple[Request, calls.Outcome | Waits]]) -> None:
         """Store what came of the calls, those that wait for a person among them, and leave the episode to them."""
-        ends = []
+        ends = self._ends(came)
         for request, outcome in came:
             if not isinstance(outcome, Waits):
-                ends.append(self._ended(request, outcome))
                 continue
             row = self._rows[request.number]
             row.status, row.cost = Step.Status.WAITING, outcome.aside.cost
@@ -217,15 +218,31 @@ class Course:
     # --- Calls ----------------------------------------------------------------------------------------------------
 
     async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, calls.Outcome | Waits]]:
-        """What came of each call, in the requests' order; of one that outlasts the episode, that it did."""
+        """What came of each call, in the requests' order; of one that outlasts the episode, that it did. What has ended while others
+        go on is stored meanwhile, so that a process that dies loses no answer that it had."""
         if len(requests) == 1:
             return [(requests[0], await self._in_time(requests[0], until))]
-        tasks = [asyncio.ensure_future(self._in_time(request, until)) for request in requests]
+        requested = {asyncio.ensure_future(self._in_time(request, until)): request for request in requests}
+        under_way = set(requested)
         try:
-            return list(zip(requests, await asyncio.gather(*tasks), strict=True))
+            while under_way:
+                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                if under_way:
+                    soon, under_way = await asyncio.wait(under_way, timeout=TOGETHER_SECONDS)
+                    done |= soon
+                if under_way:  # what ends last is stored with what follows it
+                    await self._keep([(requested[task], task.result()) for task in done])
+            return [(request, task.result()) for task, request in requested.items()]
         finally:
-            for task in tasks:
+            for task in requested:
                 task.cancel()
+
+    async def _keep(self, came: Iterable[tuple[Request, calls.Outcome | Waits]]) -> None:
+        """Store the calls that ended."""
+        if ends := self._ends(came):
+            await self.ledger.write(
+                Entry(self.episode.pk, self._attempt, ends, limited=self.limited, unused=self._unused(ends))
+            )
 
     async def _in_time(self, request: Request, until: float) -> calls.Outcome | Waits:
         started = time.monotonic()
@@ -276,6 +293,14 @@ class Course:
             if last.status == Step.Status.DONE and (backend := last.metadata.get("backend")):
                 return int(backend["id"])
         return None
+
+    def _ends(self, came: Iterable[tuple[Request, calls.Outcome | Waits]]) -> list[EndedCall]:
+        """What is to be stored of the calls that ended and are not stored yet."""
+        return [
+            self._ended(request, outcome)
+            for request, outcome in came
+            if not isinstance(outcome, Waits) and self._rows[request.number].status not in ENDED
+        ]
 
     def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:
         """Keep what came of a call; what is to be stored of it."""

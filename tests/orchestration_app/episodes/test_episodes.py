@@ -1,5 +1,6 @@
 """What an episode promises: one for one Idempotency-Key, a budget that holds, an end with a reason, going on after a process died."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from django.db.models.functions import Now
 
 from agents_app.background_work import jobs
 from agents_app.models import Pool
-from orchestration_app.episodes import episodes, policies, runner
+from orchestration_app.episodes import calling, course, episodes, policies, runner
 from orchestration_app.models import Episode, Step
 from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.episodes.test_language_model import routed
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import serving
 from training_app.versions import registry
@@ -166,6 +168,34 @@ def test_a_call_that_nobody_may_repeat_has_failed_as_interrupted(
     step = Step.objects.get(episode=episode, call=1)
     assert (step.status, step.failure) == ("failed", "interrupted")
     assert chats.asked.total() == before + 1
+
+
+def test_of_calls_at_once_what_is_answered_is_kept_while_others_go_on(
+    crew: Pool, executor: Callable[..., Any], app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routed(crew, monkeypatch)
+    for number, name in ((1, "Billing"), (2, "Checker")):
+        executor(number, script={"do": "say", "text": f"{name}'s answer"}, repeatable=False)
+    called, call = [], calling.call
+
+    async def dies_while_the_checker_works(spec: Any, *words: Any) -> Any:
+        called.append(spec.name)
+        if spec.name == "Checker":
+            await asyncio.sleep(10 * course.TOGETHER_SECONDS)
+            raise jobs.AttemptLost
+        return await call(spec, *words)
+
+    monkeypatch.setattr(calling, "call", dies_while_the_checker_works)
+    key = app.post("/api/orchestrate/", {"task": "Billing and Checker", "wait": False}).json()["episode_id"]
+    for _process in range(2):
+        Episode.objects.filter(pk=key).update(status="queued", attempt=None)
+        jobs.claim(Episode, uuid.UUID(key))
+        runner.run_here(Episode.objects.get(pk=key))
+    episode = Episode.objects.get(pk=key)
+    assert sorted(called) == ["Billing", "Checker"]
+    assert episode.status == "partial"
+    assert episode.answer == "## Billing\n\nBilling's answer\n\n## Checker\n\nNo answer."
+    assert [part["reason"] for part in episode.missing] == ["interrupted"]
 
 
 def test_who_lost_its_episode_writes_nothing_more(crew: Pool, chats: Served, app: Application) -> None:
