@@ -99,7 +99,8 @@ def study(pool: Pool) -> dict[str, Any]:
     calls were judged.
 
     A point has the share, `price` λ and the effective sample size; and, where that is enough, the relative `change` of cost beside the
-    best single backend, and the `difference` in success with half of its 95 % interval, `within`.
+    best single backend, and the `difference` in success with half of its 95 % interval, `within`. Where it is not, `more` is about how
+    many judged calls are missing if as many are explored as until now; None where nothing that was explored went this way.
     """
     log = _log(pool, judging.judgeable_calls(pool))
     count = 0 if log is None else len(log.served)
@@ -127,7 +128,8 @@ def _point(log: Log, share: float) -> dict[str, Any]:
         "effective": effective,
     }
     if effective < LEAST_EFFECTIVE or theirs.mean() <= 0:
-        return point
+        missing = len(gained) * (LEAST_EFFECTIVE / effective - 1) if effective > 0 else 0.0
+        return point | {"more": float(f"{missing:.1g}") if missing > 0 else None}
     error = 1.96 * float(gained.std(ddof=1)) / len(gained) ** 0.5
     change = float(ours.mean() / theirs.mean()) - 1
     return point | {"change": change, "difference": float(gained.mean()), "within": error}

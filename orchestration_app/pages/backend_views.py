@@ -275,9 +275,14 @@ def _backend(pool: Pool, backend_id: int) -> Backend:
 
 
 def _saving(point: dict[str, Any]) -> str:
-    """What an operating point saves, in a sentence; "" where the log does not say."""
+    """What an operating point saves, or how far the log is from saying so, in a sentence."""
     if "change" not in point:
-        return ""
+        if not point.get("more"):
+            return _("Not estimable yet: no judged call went this way. Exploration brings such calls.")
+        return _(
+            "Not estimable yet: with as much exploration as until now it takes about %(more)s more judged calls, "
+            "with more exploration fewer."
+        ) % {"more": figure(point["more"], 0)}
     figures = {
         "cost": ("+" if point["change"] > 0 else "") + percent(point["change"]), "within": figure(100 * point["within"], 1),
         "difference": ("+" if point["difference"] > 0 else "") + figure(100 * point["difference"], 1),

@@ -1,6 +1,7 @@
 """What choosing saves: operating points from the log, the weights that a pool takes over, and when a chooser is trained."""
 
 import uuid
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,6 +66,28 @@ def test_what_a_point_claims_lies_within_its_interval() -> None:
         gained = truth[np.arange(len(taken)), taken].mean() - truth[:, LARGE].mean()
         inside += abs(point["difference"] - gained) <= point["within"]
     assert inside >= 36
+
+
+def test_too_few_explored_calls_say_how_many_more_it_takes() -> None:
+    """Where one call in 50 is by lot, the cheap way is not judged by 600 calls; it is by as many more as they say."""
+    log, _truth = explored(600)
+    point = savings._point(log, 0.9)
+    assert "change" not in point
+    assert point["more"] >= 1_000
+    assert "change" in savings._point(explored(600 + int(2 * point["more"]))[0], 0.9)
+    nobody = replace(log, served=np.full(600, LARGE))
+    assert savings._point(replace(nobody, success=np.tile([0.9, 0.1], (600, 1))), 0.9)["more"] is None
+
+
+def explored(count: int) -> tuple[savings.Log, np.ndarray]:
+    """As `simulated`, with the small backend served in one of 100 calls, by lot."""
+    log, truth = simulated(3, count)
+    rng = np.random.default_rng(4)
+    served = np.where(rng.random(count) < 0.01, SMALL, LARGE)
+    rows = np.arange(count)
+    reward = (rng.random(count) < truth[rows, served]).astype(float)
+    propensity = np.where(served == SMALL, 0.01, 0.99)
+    return replace(log, served=served, reward=reward, paid=log.cost[rows, served], propensity=propensity), truth
 
 
 def served(pool: Pool, model: object, rows: SimpleNamespace, count: int = 600) -> None:
