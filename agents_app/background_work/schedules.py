@@ -17,6 +17,9 @@ from agents_app.models import BackgroundJob
 
 #: Work that fails for so long is in trouble, and work that is so late: what one hiccup delays is not.
 TROUBLE = timedelta(minutes=15)
+#: The first turn of hourly, daily or weekly work comes so long after its installation: in the first minutes it would find nothing, and
+#: keep other work waiting.
+FIRST_TURN = timedelta(hours=1)
 #: How long one turn may take.
 LONGEST_TURN = timedelta(days=1)
 Status = BackgroundJob.Status
@@ -40,11 +43,13 @@ def install(**_signal: Any) -> None:
     schedules = Schedule.objects.filter(func=FUNCTION)
     schedules.exclude(args__in=needed).delete()
     there = set(schedules.values_list("args", flat=True))
+    now = timezone.now()
     for arguments, scheduled in needed.items():
         if arguments not in there:
+            seldom = timedelta(minutes=scheduled.every or 0) >= FIRST_TURN
             Schedule.objects.create(
                 name=scheduled.title, func=FUNCTION, args=arguments, schedule_type=Schedule.MINUTES, minutes=scheduled.every,
-                intended_date_kwarg="due", cluster="default",
+                intended_date_kwarg="due", cluster="default", next_run=now + FIRST_TURN if seldom else now,
             )  # fmt: skip
 
 

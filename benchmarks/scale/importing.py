@@ -185,6 +185,13 @@ def rows_of(url: str, table: str) -> int:
     return int(row[0]) if row else 0
 
 
+def wait_for_rest(url: str) -> None:
+    """Wait until a worker has done what it finds when it starts."""
+    jobs = "agents_app_backgroundjob WHERE status"
+    wait_for(lambda: rows_of(url, f"{jobs} = 'done'"), "the first job of the worker", 120)
+    wait_for(lambda: not rows_of(url, f"{jobs} IN ('queued', 'running')"), "a worker without a job", 300)
+
+
 def show(alone: Times, beside: Times) -> int:
     """The table; how many of its rows are too slow."""
     print(
@@ -211,6 +218,7 @@ def main(queries: int, seconds: float) -> int:
             new = list(dict.fromkeys(e.text for e in examples))[:queries]
             web = site.start("web")
             site.start("worker")
+            wait_for_rest(url)
             traffic = Traffic(web, key, new[:5_000])
             ops = Person(traffic.address, "ops@example.org", PASSWORD)
             traffic.during(lambda: time.sleep(10))  # what is loaded once

@@ -27,12 +27,15 @@ django.setup()
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
+from django_q.models import Schedule
 from agents_app import keys, pools
 from training_app.versions import registry
 pool = pools.create_pool("Support", "support", actor=None)
 for name in ("Billing", "Shipping", "Technical"):
     pools.add_agent(pool, name)
 registry.promote(registry.register(None, pool, open("model.zip", "rb").read(), {}), actor=None)
+Schedule.objects.update(next_run=timezone.now())  # hourly and daily work too, which a worker's memory grows with
 browser = Client()
 browser.force_login(User.objects.create_superuser("admin", "admin@example.com", "secret"))
 print(keys.create_key("node", [pool], ["route"])[1])

@@ -25,7 +25,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from benchmarks.growth import pools
 from benchmarks.machines.site import Machine, Site
-from benchmarks.scale.importing import AGENTS, POOL, prepared, rows_of
+from benchmarks.scale.importing import AGENTS, POOL, prepared, rows_of, wait_for_rest
 from tests import migrated, on_postgresql
 
 CONNECTIONS, SENDERS, SPANS, OF_A_TURN = 8, 2, 512, 3
@@ -154,6 +154,7 @@ def main(seconds: float, spans_a_second: float) -> None:
             ]  # fmt: skip
             web = site.start("web")
             site.start("worker")
+            wait_for_rest(url)
             with Routes(web, key, texts):
                 time.sleep(5)
             with Routes(web, key, texts) as full:

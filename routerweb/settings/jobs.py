@@ -23,7 +23,7 @@ Q_CLUSTER: dict[str, Any] = {
     "orm": "default",
     "cluster_name": "default",
     "broker_class": "agents_app.clusters.broker.Broker",
-    "workers": env.integer("DEFAULT_WORKERS", 1, low=1),
+    "workers": env.integer("DEFAULT_WORKERS", 2, low=1),
     "timeout": 3600,
     "retry": 3660,
     "max_attempts": 1,

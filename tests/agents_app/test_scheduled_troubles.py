@@ -49,6 +49,17 @@ def age(**of: timedelta) -> None:
     BackgroundJob.objects.update(**{name: timezone.now() - ago for name, ago in of.items()})
 
 
+def test_what_is_done_seldom_waits_an_hour_when_it_is_new() -> None:
+    """A new installation's first jobs do not stand behind a look for missing agents."""
+    Schedule.objects.all().delete()
+    schedules.install()
+    soon = timezone.now() + timedelta(minutes=1)
+    assert {(schedule.minutes < 60, schedule.next_run < soon) for schedule in Schedule.objects.all()} == {
+        (True, True),
+        (False, False),
+    }
+
+
 def test_work_that_is_done_is_in_none(doing: list[Exception]) -> None:
     assert names() == []
     assert tasks.scheduled("try", "2026-03-01T03:00:00+00:00") == "done"
