@@ -1,9 +1,10 @@
-"""`python -m benchmarks.soak [--seconds 600] [--database sqlite|postgresql]`: mixed traffic with training runs beside it.
+"""`python -m benchmarks.soak [--seconds 600] [--database sqlite|postgresql|pgbouncer]`: mixed traffic with training runs beside it.
 
-Two web servers and a worker as real processes answer routes, batches, outcomes and pages, while one run after another is trained;
-on PostgreSQL the database is restarted half-way. Printed are errors, the 99th percentile of a route, the memory of the web servers
-against what they had after warming up, and whether each answer is a decision in the database or was counted as dropped. Exit status 1
-where one of them does not hold. A plain machine of two cores is enough; figures mean something on an idle one alone.
+Two web servers and a worker as real processes answer routes, batches, outcomes and pages, while one run after another is trained. On
+PostgreSQL the database is restarted half-way; through PgBouncer each part in turn every `--every` seconds (600): the web servers, the
+worker, PostgreSQL and PgBouncer. Whoever finds a web server gone asks the other, as a load balancer does. Printed are errors, the 99th
+percentile of a route, the memory of the web servers against what they had after warming up, and whether each answer is a decision in
+the database or was counted as dropped. Exit status 1 where one of them does not hold. Figures mean something on an idle machine alone.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machines.site import Machine, Site, wait_for
-from tests import on_postgresql
+from tests import on_postgresql, pgbouncer
 from tests.test_end_to_end import NEEDS, OPENINGS, write_folder
 
 TEXTS = [f"{opening}, {phrase}" for opening in OPENINGS for need in NEEDS.values() for phrase in need]
@@ -104,7 +105,8 @@ class Traffic:
         return "page", "GET", PAGES[turn % len(PAGES)], None
 
     def _go(self, place: int, act: Callable[[int], tuple[str, str, str, Any]], pause: float) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.machines[place % len(self.machines)].port, timeout=60)
+        connections = [http.client.HTTPConnection("127.0.0.1", machine.port, timeout=60) for machine in self.machines]
+        connections = connections[place % len(connections) :] + connections[: place % len(connections)]
         for turn in itertools.count(place):
             if self.end.wait(pause):
                 return
@@ -113,13 +115,17 @@ class Traffic:
             if what != "page":
                 headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
             began = time.monotonic()
-            try:
-                connection.request(method, path, None if body is None else json.dumps(body), headers)
-                answer = connection.getresponse()
-                content, status = answer.read(), answer.status
-            except (OSError, http.client.HTTPException) as error:
-                content, status = f"{type(error).__name__}: {error}".encode(), 0
-                connection.close()
+            for connection in [
+                again for each in connections for again in (each, each)
+            ]:  # one may be open to a server that is gone
+                try:
+                    connection.request(method, path, None if body is None else json.dumps(body), headers)
+                    answer = connection.getresponse()
+                    content, status = answer.read(), answer.status
+                    break
+                except (OSError, http.client.HTTPException) as error:
+                    content, status = f"{type(error).__name__}: {error}".encode(), 0
+                    connection.close()
             ended = time.monotonic()
             good = status in (200, 201)
             self.requests.append(
@@ -169,14 +175,73 @@ def first_model(machine: Machine, key: str) -> None:
     time.sleep(2.5)
 
 
-def soak(seconds: float, database: str) -> int:
+@dataclass
+class Parts:
+    """What is restarted while others ask; `web` holds the web servers of the moment."""
+
+    site: Site
+    key: str
+    web: list[Machine]
+    worker: Machine
+    server: on_postgresql.Server | None = None
+    bouncer: pgbouncer.PgBouncer | None = None
+    #: When the database was away, each time: (left, there again), in monotonic seconds.
+    away: list[tuple[float, float]] = field(default_factory=list)
+    count: int = 0
+
+    def restart_next(self) -> None:
+        """The next part in turn; the database alone where nothing stands in front of it."""
+        acts: list[Callable[[], None]] = [self._database]
+        if self.bouncer:
+            acts = [lambda: self._web(0), lambda: self._web(1), self._worker, self._database, self._bouncer]
+        acts[self.count % len(acts)]()
+        self.count += 1
+
+    def _web(self, place: int) -> None:
+        self.web[place] = self.site.restart(self.web[place])
+
+    def _worker(self) -> None:
+        self.worker = self.site.restart(self.worker)
+
+    def _database(self) -> None:
+        assert self.server is not None
+        left = time.monotonic()
+        self.server.stop()
+        time.sleep(AWAY_SECONDS)
+        self.server.start()
+        self._there_again(left)
+
+    def _bouncer(self) -> None:
+        assert self.bouncer is not None
+        left = time.monotonic()
+        self.bouncer.stop()
+        self.bouncer.start()
+        self._there_again(left)
+
+    def _there_again(self, left: float) -> None:
+        healthy = lambda: all(m.get("/api/health/", self.key)[1]["database"] == "ok" for m in self.web)  # noqa: E731
+        wait_for(healthy, "recovery", 60, 0.1)
+        self.away.append((left, time.monotonic()))
+
+    def dropped(self) -> int:
+        """Decisions that the web servers of the moment gave up, once they keep none back."""
+        asked = lambda: [machine.get("/api/health/", self.key)[1]["decisions"] for machine in self.web]  # noqa: E731
+        wait_for(lambda: all(one["waiting"] == 0 for one in asked()), "an empty buffer", 120)
+        return sum(one["dropped"] for one in asked())
+
+
+def soak(seconds: float, database: str, every: float) -> int:
     """All of it, in a folder of its own that goes afterwards; the exit status."""
     with tempfile.TemporaryDirectory(prefix="routerweb-soak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        server = on_postgresql.Server(folder) if database == "postgresql" else None
-        if server:
-            server.start()
-        site = Site(folder, server.url if server else f"sqlite:///{folder / 'soak.sqlite3'}", ROUTE_RATE_PER_MINUTE="0")
+        server = None if database == "sqlite" else on_postgresql.Server(folder)
+        bouncer = pgbouncer.PgBouncer(server.url, folder / "pgbouncer") if server and database == "pgbouncer" else None
+        for each in (server, bouncer):
+            if each:
+                each.start()
+        url = bouncer.url if bouncer else server.url if server else f"sqlite:///{folder / 'soak.sqlite3'}"
+        pooled = str(int(bouncer is not None))
+        site = Site(folder, url, ROUTE_RATE_PER_MINUTE="0", DATABASE_TRANSACTION_POOLING=pooled)
         try:
             site.manage("migrate", "--verbosity", "0")
             (folder / "pool").mkdir()
@@ -184,55 +249,42 @@ def soak(seconds: float, database: str) -> int:
             site.manage("load_pool", str(folder / "pool"), "--slug", "shop")
             key = site.key("shop", "route", "ops")
             session = site.manage("shell", "-v", "0", "-c", SESSION).stdout.split("session ")[1].strip()
-            web = [site.start("web"), site.start("web")]
-            site.start("worker")
-            first_model(web[0], key)
-            return _measured(site, web, key, session, seconds, server)
+            parts = Parts(site, key, [site.start("web"), site.start("web")], site.start("worker"), server, bouncer)
+            first_model(parts.web[0], key)
+            return _measured(parts, session, seconds, every if bouncer else seconds / 2)
         finally:
             site.close()
-            if server:
-                server.stop()
+            for last in (bouncer, server):
+                if last:
+                    last.stop()
 
 
-def _measured(
-    site: Site, web: list[Machine], key: str, session: str, seconds: float, server: on_postgresql.Server | None
-) -> int:
-    began, restarted, away = time.monotonic(), server is None, (0.0, 0.0)
+def _measured(parts: Parts, session: str, seconds: float, every: float) -> int:
+    began = time.monotonic()
     sizes: list[tuple[float, list[float]]] = []
     run, runs = 0, 0
-    with Traffic(web, key, session) as traffic:
+    with Traffic(parts.web, parts.key, session) as traffic:
         while (gone := time.monotonic() - began) < seconds:
-            sizes.append((gone, [memory(machine) for machine in web]))
-            if not restarted and server and gone > seconds / 2:
-                left = time.monotonic()
-                server.stop()
-                time.sleep(AWAY_SECONDS)
-                server.start()
-                wait_for(
-                    lambda: all(m.get("/api/health/", key)[1]["database"] == "ok" for m in web), "recovery", 60, 0.1
-                )
-                away, restarted = (left, time.monotonic()), True
+            sizes.append((gone, [memory(machine) for machine in parts.web]))
+            if parts.server and gone > (parts.count + 1) * every:
+                parts.restart_next()
             with contextlib.suppress(OSError, AssertionError):
-                if not run or web[0].get(f"/api/runs/{run}/", key)[1]["status"] in ("done", "failed"):
-                    run, runs = launch(web[0], key), runs + 1
+                if not run or parts.web[0].get(f"/api/runs/{run}/", parts.key)[1]["status"] in ("done", "failed"):
+                    run, runs = launch(parts.web[0], parts.key), runs + 1
             time.sleep(1)
-    wait_for(
-        lambda: all(m.get("/api/health/", key)[1]["decisions"]["waiting"] == 0 for m in web), "an empty buffer", 120
-    )
-    dropped = sum(machine.get("/api/health/", key)[1]["decisions"]["dropped"] for machine in web)
-    counted = site.manage("shell", "-v", "0", "-c", COUNT).stdout.split("counted")[1].split()
+    dropped = parts.dropped()
+    counted = parts.site.manage("shell", "-v", "0", "-c", COUNT).stdout.split("counted")[1].split()
     kept, done, failed = (int(number) for number in counted[:3])
-    return _told(traffic, seconds, away, sizes, (kept, dropped), (runs, done, failed), server is not None)
+    return _told(traffic, seconds, parts, sizes, (kept, dropped), (runs, done, failed))
 
 
 def _told(
     traffic: Traffic,
     seconds: float,
-    away: tuple[float, float],
+    parts: Parts,
     sizes: list[tuple[float, list[float]]],
     decisions: tuple[int, int],
     runs: tuple[int, int, int],
-    restarted: bool,
 ) -> int:
     """Print what was seen; 1 where something does not hold."""
     # A route never needs the database; everything else may say that it is away, while it is.
@@ -240,7 +292,10 @@ def _told(
         one
         for one in traffic.requests
         if one.status not in (200, 201)
-        and (one.what in ("route", "batch") or not (one.ended >= away[0] and one.began <= away[1]))
+        and (
+            one.what in ("route", "batch")
+            or not any(one.ended >= left and one.began <= there for left, there in parts.away)
+        )
     ]
     excused = sum(one.status not in (200, 201) for one in traffic.requests) - len(errors)
     times = sorted(1000 * (one.ended - one.began) for one in traffic.requests if one.what == "route")
@@ -250,11 +305,13 @@ def _told(
     growth = statistics.median(late) / statistics.median(warm) - 1
     answered, (kept, dropped) = traffic.decided.total(), decisions
     counts = Counter(one.what for one in traffic.requests)
-    print(f"{seconds:.0f} s on {'PostgreSQL, restarted half-way' if restarted else 'SQLite'}: {dict(counts)}")
+    through = "PostgreSQL through PgBouncer" if parts.bouncer else "PostgreSQL" if parts.server else "SQLite"
+    print(f"{seconds:.0f} s on {through}, {parts.count} parts restarted: {dict(counts)}")
     print(f"runs beside it: {runs[0]} launched, {runs[1]} done and {runs[2]} failed in all")
-    if restarted:
+    if parts.away:
+        longest = max(there - left for left, there in parts.away)
         print(
-            f"the database was away for {away[1] - away[0]:.1f} s; pages and outcomes that failed meanwhile: {excused}"
+            f"the database was away {len(parts.away)} times, {longest:.1f} s at most; pages and outcomes failed then: {excused}"
         )
     print(
         f"errors: {len(errors)} {Counter((one.what, one.status) for one in errors) or ''} {[one.said for one in errors[:3]] or ''}"
@@ -265,7 +322,9 @@ def _told(
         f"{growth:+.1%} (at most {MOST_GROWTH:+.0%})"
     )
     print(f"decisions: {answered:,} answered, {kept:,} kept + {dropped:,} dropped and counted")
-    held = not errors and p99 <= MOST_MS and growth <= MOST_GROWTH and answered == kept + dropped and not runs[2]
+    # A server that ends may have stored an answer that nobody got, and that was asked for once more.
+    same = answered <= kept + dropped if parts.bouncer else answered == kept + dropped
+    held = not errors and p99 <= MOST_MS and growth <= MOST_GROWTH and same and not runs[2]
     print("holds" if held else "does not hold")
     return 0 if held else 1
 
@@ -274,9 +333,10 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--database", choices=("sqlite", "postgresql", "pgbouncer"), default="sqlite")
+    parser.add_argument("--every", type=float, default=600.0, help="seconds between two restarts behind PgBouncer")
     options = parser.parse_args()
-    return soak(options.seconds, options.database)
+    return soak(options.seconds, options.database, options.every)
 
 
 if __name__ == "__main__":

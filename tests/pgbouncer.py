@@ -22,15 +22,16 @@ def program() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
-@contextlib.contextmanager
-def in_front_of(url: str) -> Iterator[str]:
-    """A running PgBouncer; yields the DATABASE_URL that goes through it. Raises FileNotFoundError where it is not installed."""
-    binary = program()
-    if binary is None:
-        raise FileNotFoundError("PgBouncer is not installed.")
-    server, port = urlsplit(url), free_port()
-    with tempfile.TemporaryDirectory(prefix="routerweb-pgbouncer-") as name:
-        folder = Path(name)
+class PgBouncer:
+    """A PgBouncer with its settings below `folder`; `url` is the DATABASE_URL that goes through it. `stop` and `start` may follow each
+    other. Raises FileNotFoundError where it is not installed."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        binary = program()
+        if binary is None:
+            raise FileNotFoundError("PgBouncer is not installed.")
+        server, port = urlsplit(url), free_port()
+        folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
         users, settings = folder / "users", folder / "pgbouncer.ini"
         users.write_text(f'"{server.username}" ""\n')
@@ -38,18 +39,36 @@ def in_front_of(url: str) -> Iterator[str]:
             f"[databases]\npostgres = host=127.0.0.1 port={server.port} dbname=postgres user={server.username}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
             f"unix_socket_dir =\nauth_type = any\nauth_file = {users}\npool_mode = transaction\n"
-            f"default_pool_size = {CONNECTIONS}\nmax_client_conn = 200\n"
+            f"default_pool_size = {CONNECTIONS}\nmax_client_conn = 200\nserver_login_retry = 1\n"
         )
         for path in (users, settings):
             path.chmod(0o644)
-        process = subprocess.Popen([*as_other_user(), binary, "-q", str(settings)], stderr=subprocess.PIPE)
-        through = urlunsplit(server._replace(netloc=f"{server.username}@127.0.0.1:{port}"))
+        self.url = urlunsplit(server._replace(netloc=f"{server.username}@127.0.0.1:{port}"))
+        self._command = [*as_other_user(), binary, "-q", str(settings)]
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE)
+        _await(self.url, self._process)
+
+    def stop(self) -> None:
+        """End it, every connection cut."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(10)
+
+
+@contextlib.contextmanager
+def in_front_of(url: str) -> Iterator[str]:
+    """A running PgBouncer; yields the DATABASE_URL that goes through it. Raises FileNotFoundError where it is not installed."""
+    with tempfile.TemporaryDirectory(prefix="routerweb-pgbouncer-") as name:
+        running = PgBouncer(url, Path(name))
+        running.start()
         try:
-            _await(through, process)
-            yield through
+            yield running.url
         finally:
-            process.terminate()
-            process.wait(10)
+            running.stop()
 
 
 def _await(url: str, process: subprocess.Popen) -> None:

@@ -124,10 +124,10 @@ class Site:
             raise AssertionError(f"manage.py {' '.join(words)}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def start(self, part: str) -> Machine:
-        """One more machine: part is web or worker."""
+    def start(self, part: str, port: int = 0) -> Machine:
+        """One more machine: part is web or worker. A web server listens at a free port where none is given."""
         name = f"{part}-{len(self.machines) + 1}"
-        port = free_port()
+        port = port or free_port()
         data, log = self._data(name), self.folder / f"{name}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
@@ -140,6 +140,12 @@ class Site:
         if part == "web":
             wait_for(lambda: healthy(machine), f"the first answer of {name}", 120)
         return machine
+
+    def restart(self, machine: Machine) -> Machine:
+        """Stop it in order and start its part again, a web server at the same port."""
+        machine.process.terminate()
+        machine.process.wait(timeout=60)
+        return self.start(machine.name.partition("-")[0], machine.port)
 
     def close(self) -> None:
         for machine in self.machines:
