@@ -162,51 +162,51 @@ class Handler(BaseHTTPRequestHandler):
         fault = server.fault(texts[0], nth)
         if fault in ("429", "500"):
             time.sleep(server.delay)
-        if fault == "429":
-            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": server.retry_after})
-        if fault == "500":
+            if fault == "429":
+                return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": server.retry_after})
             return self._send(500, {"error": {"message": "out of order"}})
         name = self.headers.get("Idempotency-Key", "") if server.honours_keys else ""
+        if self._known(name, body, texts):
+            return None
+        time.sleep(server.delay + (1.0 if fault == "slow" else 0.0))
+        usage = {"prompt_tokens": 100 * len(texts), "completion_tokens": 10 * len(texts)}
+        message = {"content": _spoilt(answer(body, fault == "wrong id", server.judge), fault)}
+        reply = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+        with server.lock:
+            if name:
+                server.known[name] = (body, reply)
+            if fault in ("", "slow", "prose"):
+                server.answered.update(texts)
+        return self._cut_off(reply) if fault == "cut" else self._send(200, reply)
+
+    def _known(self, name: str, body: dict[str, Any], texts: list[str]) -> bool:
+        """Whether the call of that Idempotency-Key was here before, and is answered as it was; one that is new is charged."""
+        server = self.server
         with server.lock:
             before, reply = server.known.get(name, (None, None))
-            if name and before is None:
-                server.known[name] = (body, None)
             if before is None:
                 server.charged.update(texts)
-        if before is not None and before != body:
-            return self._send(422, {"error": {"message": "this Idempotency-Key named another call"}})
-        if before is not None:
-            again = {"Retry-After": "0.05"}
+                if name:
+                    server.known[name] = (body, None)
+        if before is None:
+            return False
+        if before != body:
+            self._send(422, {"error": {"message": "this Idempotency-Key named another call"}})
+        elif reply:
+            self._send(200, reply)
+        else:
             wait = {"error": {"message": "the call of this Idempotency-Key is at work"}}
-            return self._send(200, reply) if reply else self._send(409, wait, again)
-        time.sleep(server.delay)
-        if fault == "slow":
-            time.sleep(1.0)
-        content = answer(body, fault == "wrong id", server.judge)
-        if fault == "prose":
-            content = f"Sure! Here is what I think {{well}}:\n```json\n{content}\n```\nLet me know."
-        if fault == "not json":
-            content = "I would say billing, most probably."
-        if fault == "empty":
-            content = ""
-        usage = {"prompt_tokens": 100 * len(texts), "completion_tokens": 10 * len(texts)}
-        reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}], "usage": usage}
-        if name:
-            with server.lock:
-                server.known[name] = (body, reply)
-        if fault == "cut":
-            data = json.dumps(reply).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data[: len(data) // 2])
-            self.wfile.flush()
-            self.close_connection = True
-            return None
-        if fault in ("", "slow", "prose"):
-            with server.lock:
-                server.answered.update(texts)
-        return self._send(200, reply)
+            self._send(409, wait, {"Retry-After": "0.05"})
+        return True
+
+    def _cut_off(self, reply: dict[str, Any]) -> None:
+        data = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[: len(data) // 2])
+        self.wfile.flush()
+        self.close_connection = True
 
     def _send(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(value).encode()
@@ -220,6 +220,13 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+
+def _spoilt(content: str, fault: str) -> str:
+    """What the model says where it keeps to no format."""
+    if fault == "prose":
+        return f"Sure! Here is what I think {{well}}:\n```json\n{content}\n```\nLet me know."
+    return {"not json": "I would say billing, most probably.", "empty": ""}.get(fault, content)
 
 
 def main() -> None:
