@@ -41,7 +41,9 @@ def prepare(folder: Path) -> Path:
 
 
 def start_migration(folder: Path) -> int:
-    """Have this machine's web servers wait before they listen, until every copy of the returned file descriptor is closed."""
+    """Have this machine's web servers wait before they listen, until every copy of the returned file descriptor is closed. Makes the
+    data folder if there is none."""
+    make_folder(folder)
     handle = os.open(folder / "migration.lock", os.O_WRONLY | os.O_CREAT, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX)
     return handle

@@ -35,6 +35,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 HEADER_WITHIN = 10
 #: A number, or letters and a number, as people number their teams: "7", "P-01", "Nr. 3".
 CODE = re.compile(r"[^\W\d_]{0,4}[-_./ ]*\d+[.)]?")
+#: What a row below a list begins with that sums it up: "Total: 8".
+TOTAL = re.compile(
+    r"(?:grand total|total|sum|summe|gesamt|insgesamt|anzahl|count|итого|всего)\b[\s:=]*\d*", re.IGNORECASE
+)
 CURRENCY = re.compile(r"\s*(?:[€$£¥]|eur|usd|gbp|chf)\s*", re.IGNORECASE)
 
 
@@ -89,7 +93,7 @@ def named(names: Sequence[str]) -> dict[str, int]:
 def entries_of(rows: list[tuple[int, list[str]]]) -> tuple[list[dict[str, Any]], list[int]]:
     """What a table says of each agent, by our columns, and its line: by the header, which may stand below titles, or else the first
     column that holds names. Raises Unreadable."""
-    columns, rows = _below_header(_without_notes(rows))
+    columns, rows = _below_header(_without_total(_without_notes(rows)))
     if "description" not in columns and rows:
         others = [i for i in range(max(len(cells) for _line, cells in rows)) if i not in columns.values()]
         lengths = {i: sum(len(cells[i]) for _line, cells in rows if i < len(cells)) for i in others}
@@ -141,6 +145,15 @@ def _without_notes(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[st
     while last - 2 > first and filled[last - 1] == 1 and rows[last - 1][0] > rows[last - 2][0] + 1:
         last -= 1
     return rows[first:last]
+
+
+def _without_total(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """The rows without a last one that sums the list up: its only words are "Total: 8" or the like, and the row above it says more."""
+    if len(rows) < 3:
+        return rows
+    words = [cell for cell in rows[-1][1] if cell and not cell.isdigit()]
+    says_more = sum(map(bool, rows[-2][1])) > len(words)
+    return rows[:-1] if len(words) == 1 and says_more and TOTAL.fullmatch(words[0]) else rows
 
 
 def _below_header(rows: list[tuple[int, list[str]]]) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:

@@ -19,6 +19,8 @@ from training_app.engine.data.examples import Agent, RowError
 from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, short
 
 SHOWN = 5
+#: What numbers the rows of somebody's table: one word with a number in it, as "4711", "T-104" or "#17b".
+TICKET_NUMBER = re.compile(r"#?[A-Za-z]{0,10}[-_./ ]?\d[\w./-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,12 @@ def _shown(value: Any) -> str:
     return short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
+def _numbers_rows(cells: Sequence[Any]) -> bool:
+    """Whether a column's cells are numbers of tickets and the like, such as "T-104", and no texts."""
+    filled = [str(cell).strip() for cell in cells if cell is not None and str(cell).strip()]
+    return bool(filled) and all(TICKET_NUMBER.fullmatch(cell) for cell in filled)
+
+
 def _guess(
     columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -207,6 +215,8 @@ def _guess(
     names_of = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
     named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in names_of.items()}
     names, cells = _candidates(columns, body)
+    texts = [by_name[name] for name in names_of["text"] if name in by_name]
+    named["text"] = next((key for key in texts if not _numbers_rows(cells[key])), None)
     likely = {
         key: name
         for key, name in names.items()

@@ -22,6 +22,8 @@ _BETWEEN = (
     r"\s*;\s*", r"\s*\|\s*", r"\s*[\r\n]+\s*", r"\s*#\s*", r"\s+/\s+|\s*//\s*", r"\s*,\s*", r"\s*\+\s*|\s*&\s*", r"\s*/\s*",
     r"\s*,\s*|\s+(?:and|und|et|y|и)\s+", r"\s*[;,|/+&#\r\n]\s*",
 )  # fmt: skip
+#: Whatever may stand between names, and in some of them: "Track & Trace".
+_MAYBE_BETWEEN = r"(\s*[;,|/+&#\r\n]\s*|\s+(?:and|und|et|y|и)\s+)"
 #: What stands between names and in none of them.
 _SURELY_BETWEEN = r"[;|\r\n]"
 #: A guess at what an unknown value means is as like it as this, at least.
@@ -121,6 +123,8 @@ class Values:
                 strange = sum(not self._knows(part) for part in parts) / len(parts)
                 if strange < fewest:
                     best, fewest = parts, strange
+        if fewest > 0 and (whole := self._whole_names(value)):
+            return whole
         if fewest == 1.0:  # nothing of it is known: what nobody writes within a name still divides it
             parts = [part.strip() for part in re.split(_SURELY_BETWEEN, value) if part.strip()]
             words = value.split()
@@ -128,6 +132,22 @@ class Values:
                 return words
             return self._like_several(value) if len(parts) < 2 else parts
         return best
+
+    def _whole_names(self, value: str) -> list[str]:
+        """A cell's values where some names hold what stands between others ("Zoll / Customs / Booking"): from the left the longest
+        that is known. Empty if one is not known."""
+        pieces = re.split(_MAYBE_BETWEEN, value.strip())  # names at the even places, what stands between at the odd
+        if len(value) > LONGEST_OF_SEVERAL:
+            return []
+        names, start = [], 0
+        while start < len(pieces):
+            ends = range(len(pieces), start, -2)
+            end = next((end for end in ends if self._knows("".join(pieces[start:end]).strip())), None)
+            if end is None:
+                return []
+            names.append("".join(pieces[start:end]).strip())
+            start = end + 1
+        return names
 
     def _like_several(self, value: str) -> list[str]:
         """A cell of which nothing is known, divided where each part is like the name of another agent."""

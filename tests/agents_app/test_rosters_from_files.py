@@ -125,6 +125,16 @@ def test_codes_in_a_column_of_ids_become_keys(db: None) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("last", "agents"), [(";Total: 2;;", 2), (";Summe;2;", 2), (";Total care;the whole;", 3), (";Counts;;", 3)]
+)
+def test_a_row_that_sums_the_list_up_is_no_agent(db: None, last: str, agents: int) -> None:
+    made = pools.create_pool("Clinic", actor=None)
+    table = f"Nr;Agent;What it does;Owner\n1;Lab;blood tests;Ann\n2;X-ray;pictures;Ben\n{last}\n".encode()
+    rosters.add_several(made, *rosters.read_upload(upload("a.csv", table)), actor=None)
+    assert made.agents.count() == agents
+
+
 @pytest.mark.at_length
 def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
     for number, text in enumerate((rows(";"), rows("\t"), json.dumps(CARD), json.dumps(CARD, indent=2))):

@@ -24,6 +24,12 @@ def test_without_a_migration_nobody_waits(tmp_path: Path, seen: list[str]) -> No
     assert seen == []
 
 
+def test_a_migration_makes_the_data_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "yet"
+    os.close(installation.start_migration(folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_server_does_something_else_until_the_last_process_of_a_migration_is_done(
     tmp_path: Path, seen: list[str]
 ) -> None:

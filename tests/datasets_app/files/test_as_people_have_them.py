@@ -150,6 +150,19 @@ def _buffered(raw: io.RawIOBase) -> BinaryIO:
     return io.BufferedReader(raw, 1 << 18)
 
 
+@pytest.mark.parametrize("number", ["T{}", "4711{}", "#1{}", "INC-00{}"])
+def test_a_column_of_ticket_numbers_is_not_the_text(number: str) -> None:
+    rows = [f"{number.format(n)};{text};Billing" for n, text in enumerate(TEXTS)]
+    table = "\n".join(["Ticket;Nachricht;Team", *rows]).encode()
+    looked = looking.look(io.BytesIO(table), "tickets.csv", AGENTS)
+    assert looked.reading.columns == {"text": "1", "required_agents": "2"}
+
+
+def test_a_column_of_tickets_that_holds_words_is_the_text() -> None:
+    table = "\n".join(["Ticket;Note;Team", *(f"{text};n;Billing" for text in TEXTS)]).encode()
+    assert looking.look(io.BytesIO(table), "tickets.csv", AGENTS).reading.columns["text"] == "0"
+
+
 def test_a_name_that_is_no_agent_is_told_before_anything_goes_in() -> None:
     content = b"text,label\nrefund,Billing\nbye,Farewell\nhi,Farewell\n"
     looked, found = read(content, "x.csv")

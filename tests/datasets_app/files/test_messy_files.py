@@ -11,6 +11,7 @@ from agents_app import pools
 from agents_app.files.formats import Reading
 from agents_app.models import Pool
 from datasets_app.files import checking, imports, looking, undoing
+from datasets_app.files.values import Unknown, Values
 from datasets_app.labels import queue
 from datasets_app.models import Dataset, Gold, Import, Label, Query
 from datasets_app.queries import adding
@@ -142,6 +143,28 @@ def test_parts_of_a_cell_that_are_like_names_are_asked_about_one_by_one(clinic: 
         ("Bed", 1, "Wards & Rooms"),
         ("Ward/Room", 1, "Wards & Rooms"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("Lab results / In / Out / Pharmacy", {"Lab results", "In / Out", "Pharmacy"}),
+        ("Wards & Rooms + In / Out + Pharmacy", {"Wards & Rooms", "In / Out", "Pharmacy"}),
+        ("In / Out, Wards & Rooms", {"In / Out", "Wards & Rooms"}),
+    ],
+)
+def test_a_name_that_holds_a_separator_stays_whole(clinic: Dataset, cell: str, names: set[str]) -> None:
+    pools.add_agent(clinic.pool, "Wards & Rooms")
+    pools.add_agent(clinic.pool, "In / Out")
+    agents = pools.roster(clinic.pool)
+    meant = Values(agents, {}).of(cell)
+    assert {agent.name for agent in agents if agent.id in (meant or ())} == names
+
+
+def test_a_strange_part_beside_a_name_that_holds_a_separator_is_asked_about(clinic: Dataset) -> None:
+    pools.add_agent(clinic.pool, "In / Out")
+    with pytest.raises(Unknown, match="Warehouse"):
+        Values(pools.roster(clinic.pool), {}).of("Pharmacy, In / Out, Warehouse")
 
 
 def test_rows_that_all_fail_alike_are_a_pattern(clinic: Dataset) -> None:
