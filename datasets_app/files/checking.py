@@ -51,7 +51,7 @@ class NotKept:
 
 @dataclass(slots=True)
 class Check:
-    """What was found. `labels` of `rows` say something, `kept` of them are understood; `whole`: the file was read to its end."""
+    """What was found. `labels` of the rows that can be read say something, `kept` of them are understood; `whole`: the file was read to its end."""
 
     rows: int = 0
     labels: int = 0
@@ -96,14 +96,14 @@ def check(
             _fails(result, read)
             continue
         line, task = read
-        _labels(result, line, task, reading, values, unknown)
         try:
             tables.row(line, task, reading, values, roster)
         except BadRow as error:
             if not error.reason.startswith("not understood"):
                 _fails(result, error.at(line))
-            else:
-                result.reasons["not understood"] += 1
+                continue
+            result.reasons["not understood"] += 1
+        _labels(result, line, task, reading, values, unknown)
     result.strange = [
         Strange(value, count, line, text, values.guess(value))
         for value, count, line, text in sorted(unknown.values(), key=lambda seen: -seen[1])

@@ -167,6 +167,12 @@ def test_a_strange_part_beside_a_name_that_holds_a_separator_is_asked_about(clin
         Values(pools.roster(clinic.pool), {}).of("Pharmacy, In / Out, Warehouse")
 
 
+def test_no_label_is_kept_of_a_row_that_is_left_out(clinic: Dataset) -> None:
+    content = messy.csv(",", ("text", "label"), [("", "Pharmacy"), ("where are my pills", "Pharmacy")]).encode()
+    checked = checking.check(io.BytesIO(content), read_by(), pools.roster(clinic.pool))
+    assert (checked.rows, checked.bad, checked.labels, checked.kept) == (2, 1, 1, 1)
+
+
 def test_rows_that_all_fail_alike_are_a_pattern(clinic: Dataset) -> None:
     content = messy.csv(",", ("text", "label"), [(f"query {n}", "Surgery") for n in range(10)]).encode()
     agents = pools.roster(clinic.pool)
