@@ -1,6 +1,9 @@
 """The other pages of labeling: no serious or critical finding, usable on a phone, and the quick question by one key."""
 
+import re
+
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from agents_app import pools
@@ -134,3 +137,21 @@ def test_a_decision_without_a_reason_asks_for_one(sign_in, person, worked):
     decision = Label.objects.get(source="adjudication")
     assert decision.required == Label.objects.get(query=decision.query, author__username="ben").required
     assert decision.query.text == text
+
+
+def test_where_a_reason_is_missing_is_in_sight(sign_in, person, worked):
+    """The browser's own words stand at the first reason, which the bar at the bottom must not cover; names that are e-mail addresses
+    leave the table its column of decisions."""
+    for user in User.objects.filter(username__in=["ana", "ben"]):
+        User.objects.filter(pk=user.pk).update(username=f"{user.username}papadopoulou@nordwind.example")
+    page = sign_in(person("rita", "reviewer"), viewport={"width": 1280, "height": 560}).new_page()
+    page.goto("/p/big/review/")
+    expect(page.locator("html")).to_have_class(re.compile("rv-live"))
+    table = page.locator(".rv-case .rw-scroll")
+    assert table.evaluate("table => table.scrollWidth - table.clientWidth") == 0
+    page.evaluate("window.scrollTo(0, 0)")
+    press(page, "Shift+Digit1")
+    reason = page.locator(".rv-why input").first
+    expect(reason).to_be_focused()
+    page.wait_for_timeout(300)  # a smooth scroll
+    assert reason.bounding_box()["y"] + 40 < page.locator(".lb-bar").bounding_box()["y"]
