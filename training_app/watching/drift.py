@@ -204,7 +204,12 @@ def why_no_reference(model: RouterModel) -> str:
     if model.run_id is None:
         why = _("%(name)s was imported, without the queries that it was judged on.") % words
     else:
-        why = _("The pool is young: %(name)s was judged on %(held)d queries, and a comparison takes %(least)d.") % words
+        why = (
+            _(
+                "The pool is young: %(held)d queries were held back from training %(name)s, and a comparison takes %(least)d."
+            )
+            % words
+        )
     when = _(
         "Its first %(first)d different queries become what later ones are compared with; it has answered %(have)d."
     )

@@ -181,7 +181,7 @@ def test_drift_says_what_is_missing(pool: Any, browser: Client, run: Run, make_m
     registry.promote(registry.register(run, pool, artifact(), {}), actor=None)
     young = browser.get(path).text
     held = run.snapshot.split_sizes["val"] + run.snapshot.split_sizes["test"]
-    assert f"support-2 was judged on {held} queries, and a comparison takes 50" in young
+    assert f"{held} queries were held back from training support-2, and a comparison takes 50" in young
     assert "Its first 100 different queries become what later ones are compared with; it has answered 0." in young
     sizes = {**run.snapshot.split_sizes, "test": 50}
     type(run.snapshot).objects.filter(pk=run.snapshot_id).update(split_sizes=sizes)
