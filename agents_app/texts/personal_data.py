@@ -239,6 +239,11 @@ def _exported(model: type[models.Model], key: Any, values: dict[str, Any]) -> di
 # ---------------------------------------------------------------------------------------------------- erasing
 
 
+def queries_in(places: Sequence[Place]) -> int:
+    """How many queries erasing would erase."""
+    return sum(len(place.keys) for place in places if place.fate == Fate.ERASED)
+
+
 def erase(
     terms: Terms, actor: Who, *, most_queries: int | None = None, tick: Callable[[], None] = lambda: None
 ) -> list[Place]:
@@ -249,10 +254,11 @@ def erase(
     for more than `most_queries` queries.
     """
     places = find(terms)
-    queries = sum(len(place.keys) for place in places if place.fate == Fate.ERASED)
+    queries = queries_in(places)
     if most_queries is not None and queries > most_queries:
-        message = _("%(n)d queries are too many for a page. Run: manage.py personal_data erase")
-        raise PersonalDataError(message % {"n": queries})
+        raise PersonalDataError(
+            _("%(n)d queries are too many to erase at once. Search for fewer terms.") % {"n": queries}
+        )
     erasing, by_model = Erasing(terms, actor, tick), rules()
     for place in places:
         if place.fate == Fate.ERASED:

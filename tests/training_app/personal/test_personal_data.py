@@ -194,7 +194,9 @@ def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str],
     assert Query.objects.filter(erased_at=None).count() == 7, "without saying that one is sure"
     monkeypatch.setattr("training_app.pages.personal.personal_views.QUERIES", 2)
     page = client.post("/personal-data/", {**sent, "do": "erase", "sure": "1"}).content.decode()
-    assert "3 queries are too many for a page" in page
+    assert "3 queries are too many to erase at once" in page
+    assert "more queries than a page erases at once" in page
+    assert 'value="erase"' not in page, "nothing is offered that would be refused"
     assert Query.objects.filter(erased_at=None).count() == 7
     monkeypatch.undo()
     page = client.post("/personal-data/", {**sent, "do": "erase", "sure": "1"}).content.decode()

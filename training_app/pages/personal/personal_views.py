@@ -19,8 +19,8 @@ from agents_app.views.settings import draw
 from routerweb.pages.downloads import download
 
 SHOWN = 20
-#: Erasing a query looks through all that is stored: more of them would keep a page waiting for minutes.
-QUERIES = 10
+#: Queries that a page erases at once. Erasing reads all that is stored a few times, and writes each query by itself.
+QUERIES = 200
 
 
 class TermsForm(forms.Form):
@@ -70,6 +70,7 @@ def personal_data(request: HttpRequest) -> HttpResponseBase:
             stored.record_search(terms, places, actor)
         context |= {"places": [(place, _examples(place)) for place in places], "found": True}
         context["erasable"] = any(place.erasable for place in places)
+        context["too_many"] = stored.queries_in(places) > QUERIES
     return draw(
         request, "training_app/personal_data.html", "settings_privacy", context, title=_("One person's data"), pool=None
     )
