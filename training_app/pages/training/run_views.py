@@ -179,7 +179,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         "again": run.status in (Run.Status.FAILED, Run.Status.CANCELLED),
     }
     if context["again"]:
-        context["kept_at"] = Checkpoint.objects.filter(run=run).values_list("step", flat=True).first()
+        context["has_checkpoint"] = Checkpoint.objects.filter(run=run).exists()
     if run.status == Run.Status.QUEUED:
         before = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING), pk__lt=run.pk)
         context["before"] = before.count()  # of every pool: they share the training workers
