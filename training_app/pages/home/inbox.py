@@ -16,6 +16,7 @@ from datasets_app.figures import progress
 from datasets_app.traces import traffic
 from routerweb import hooks
 from training_app.models import SET_ROUTER, AgentProposal, RouterModel, Run
+from training_app.pages.home import first_steps
 from training_app.training import stages
 from training_app.versions import kinds, registry
 from training_app.watching import alarms
@@ -119,15 +120,23 @@ def _setting_up(pool: Pool) -> Line:
     """The next step of a pool in which nothing answers yet."""
     counted = progress.labeled(pool)
     agents = pool.agents.aggregate(active=Count("pk"))["active"]
+    labels, aim = counted.labeled + counted.llm, first_steps.target(agents)
+    words = {"have": labels, "aim": aim}
     adding = "traffic" if agents < 2 and traffic.came_in(pool) else "agents_add_several"
     steps = (
         (agents < 2, _("Its agents are not described yet"), _("Add agents"), adding),
         (counted.queries == 0, _("It has no queries yet"), _("Import queries"), "import"),
         (
-            counted.labeled + counted.llm < progress.LEAST_TO_TRAIN,
+            labels < progress.LEAST_TO_TRAIN,
             _("Too few queries are labeled to train"),
             _("Have an LLM label"),
             "prelabel",
+        ),
+        (
+            labels < aim,
+            _("%(have)d of %(aim)d labels are there, enough for a first training") % words,
+            _("Train"),
+            "run_new",
         ),
         (True, _("Its labels are enough to train"), _("Train"), "run_new"),
     )

@@ -33,7 +33,7 @@ RECENT = timedelta(days=7)
 JUDGED_LEAST, JUDGED_MOST = 20, 60
 #: Texts whose length stands for a month's.
 TEXTS = 50
-#: People that are named.
+#: People or agents that are named.
 NAMED = 3
 
 
@@ -100,7 +100,16 @@ def _good(pool: Pool, active: RouterModel | None) -> Question:
         text += " " + _("About %(n)d of 100 queries exactly right (%(low)d to %(high)d), of %(count)d labeled ones.") % {
             **verdict.of_100(share), "count": len(labeled),
         }  # fmt: skip
+        needed = frozenset[int]().union(*(required for _text, required in labeled))
+        if never := [agent.name for agent in agents if agent.id not in needed]:
+            text += " " + _("None of these queries needs %(agents)s.") % {"agents": _listed(never)}
     return Question(question, text, _("Try it"), _page("playground", pool))
+
+
+def _listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (_(" and %(n)d more") % {"n": more} if more > 0 else "")
 
 
 def _better(pool: Pool, active: RouterModel | None) -> Question:

@@ -54,7 +54,10 @@ def broken(pool: Pool) -> None:
 #: State → question → words that its answer must have.
 SAYS = {
     empty: ("Nothing answers yet", "No model was trained", "not described", "Nothing was asked", "No route", "Nothing."),
-    young: ("descriptions answer. About", "No model was trained", "enough to train", "Nothing was asked", "No route", "Nothing."),
+    young: (
+        "None of these queries needs Refund.", "No model was trained", "25 of 50 labels are there, enough for a first",
+        "Nothing was asked", "No route", "Nothing.",
+    ),
     live: ("It was never judged", "No newer model", "Nothing waits", "Booking", "gpt-x would have cost about", "Nothing."),
     broken: ("It was never judged", "No newer model", "cannot be loaded", "Booking", "gpt-x would have cost", "cannot be loaded"),
 }  # fmt: skip
