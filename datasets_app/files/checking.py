@@ -51,7 +51,8 @@ class NotKept:
 
 @dataclass(slots=True)
 class Check:
-    """What was found. `labels` of the rows that can be read say something, `kept` of them are understood; `whole`: the file was read to its end."""
+    """What was found. `labels` of the rows that can be read say something, `kept` of them are understood; `whole`: the file was read
+    to its end."""
 
     rows: int = 0
     labels: int = 0
