@@ -5,12 +5,11 @@ import pytest
 
 from tests.engine.routing.test_exact import obeys, random_rules, roster, sets_of
 from training_app.engine.config import Config
-from training_app.engine.routing import exploring
+from training_app.engine.routing import decision, exploring
 from training_app.engine.routing.allowed import BadRules, Rules, SetLimits, allowed_for, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.decision import environment, selected
-from training_app.engine.routing.pairs import fit_pairwise
 from training_app.engine.routing.policy import load_policy
 from training_app.engine.routing.threshold import ThresholdPolicy
 from training_app.engine.routing.walking import greedy
@@ -74,24 +73,47 @@ def test_the_network_learns_under_the_rules() -> None:
     assert allowed_for(rules, agents).holds(selected(env, last.policy, queries)).all()
 
 
+def exact_rule(x: np.ndarray, required: np.ndarray) -> tuple[BayesPolicy, dict]:
+    """The exact rule that a run fits to these queries, and what is reported of its pairs."""
+    config, every = Config(), np.ones(x.shape, np.bool_)
+    report: dict = {}
+    queries = Queries(x, x[:, :0], required, every)
+    exact = decision._exact(config, environment(config, roster([1] * x.shape[1])), queries, report)
+    return exact(BayesPolicy(1.0, 0.0)), report["exact_pairs"]
+
+
 def test_pairs_are_kept_where_they_help_and_are_served() -> None:
     rng = np.random.default_rng(0)
-    x = rng.normal(scale=1, size=(600, 4)).astype(np.float32)
-    lot = np.concatenate([rng.random((600, 1)).repeat(2, axis=1), rng.random((600, 2))], axis=1)
-    x[:, 1] = x[:, 0]
-    required = lot < 1 / (1 + np.exp(-x))  # the first two go together
-    pairs, saved = fit_pairwise(Queries(x, x[:, :0], required, np.ones(x.shape, np.bool_)), 0)
-    assert pairs is not None and saved is not None  # noqa: PT018 - for the type checker
-    assert pairs.weights[0, 1] > 1
-    assert abs(pairs.weights[2, 3]) < 1
-    policy = BayesPolicy(1.0, 0.0, pairs=pairs)
+    x = rng.normal(scale=2, size=(600, 4)).astype(np.float32)
+    required = rng.random(x.shape) < 1 / (1 + np.exp(-x))
+    x[:, 1] = rng.normal(size=600)  # what the text says of the second is noise; it comes with the first
+    required[:, 1] = required[:, 0]
+    policy, report = exact_rule(x, required)
+    assert report["kept"]
+    assert policy.pairs is not None
+    assert policy.pairs.weights[0, 1] > 1
+    assert abs(policy.pairs.weights[2, 3]) < 1
     again = load_policy(policy.config(), policy.tensors())
     every = np.ones(x.shape, np.bool_)
     sets, _order, _steps = greedy(again, x, x[:, :0], every)
     assert (sets == greedy(policy, x, x[:, :0], every)[0]).all()
-    assert (sets[:, 0] == sets[:, 1]).mean() > 0.95
-    alone, _saved = fit_pairwise(Queries(x, x[:, :0], rng.random(x.shape) < 1 / (1 + np.exp(-x)), every), 0)
-    assert alone is None
+    assert (sets[:, 0] == sets[:, 1]).mean() > 0.9
+    alone, reported = exact_rule(x, rng.random(x.shape) < 1 / (1 + np.exp(-x)))
+    assert alone.pairs is None
+    assert not reported["kept"]
+
+
+def test_pairs_that_are_likelier_but_choose_no_better_sets_are_not_kept() -> None:
+    """One cause behind two agents, whose log-odds tell of it alike: both are chosen together without pairs."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(scale=1, size=(600, 4)).astype(np.float32)
+    lot = np.concatenate([rng.random((600, 1)).repeat(2, axis=1), rng.random((600, 2))], axis=1)
+    x[:, 1] = x[:, 0]
+    policy, report = exact_rule(x, lot < 1 / (1 + np.exp(-x)))
+    assert report["low"] > 0
+    assert report["worth"]["low"] <= 0
+    assert not report["kept"]
+    assert policy.pairs is None
 
 
 def test_nobody_changes_sides_into_a_set_that_is_not_allowed() -> None:

@@ -26,7 +26,7 @@ from training_app.engine.data.intervals import Interval, spread
 from training_app.engine.progress import Progress
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.allowed import Rules, allowed_for
-from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.bayes import BayesPolicy, Pairwise
 from training_app.engine.routing.checkpoints import Learning
 from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.env import RoutingEnv
@@ -108,7 +108,7 @@ def decide(
     if features:
         return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
 
-    exact = _exact(config, training, reported)
+    exact = _exact(config, env, training, reported)
     # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
     own = None if training.weight is None else training.weight / training.weight.mean()
     new: dict[str, Policy] = {
@@ -156,7 +156,7 @@ def _without_network(
         plain = threshold_lead(env, every, counts, config.seed)
         report |= {"rule": "threshold" if plain.low > 0 else "bayes", "why": "few", "rows": len(validation)}
         report["threshold_lead"] = plain.plain()
-    exact = _exact(config, training, report)
+    exact = _exact(config, env, training, report)
     rules: dict[str, Policy] = {
         "bayes": exact(fit_bayes(every, env.goal, counts)),
         "threshold": fit_threshold(every, env.goal, counts),
@@ -173,11 +173,22 @@ def _without_network(
     return Decision(policy, rules, [entry], entry, report)
 
 
-def _exact(config: Config, training: Queries, report: dict[str, Any]) -> Callable[[BayesPolicy], BayesPolicy]:
+def _exact(
+    config: Config, env: RoutingEnv, training: Queries, report: dict[str, Any]
+) -> Callable[[BayesPolicy], BayesPolicy]:
     """What adds evidence of pairs to the exact rule, where out-of-fold rows show that it helps; `report` says what it saves."""
+
+    def lead(learned: Queries, unseen: Queries, pairs: Pairwise) -> NDArray[np.float64]:
+        rule, required = fit_bayes(learned, env.goal), unseen.required & unseen.asked
+        with_pairs, alone = (
+            env.goal.utility(selected(env, each, unseen), required).astype(np.float64)
+            for each in (dataclasses.replace(rule, pairs=pairs), rule)
+        )
+        return with_pairs - alone
+
     pairs = None
     if config.pairs:
-        pairs, saved = fit_pairwise(training, config.seed)
+        pairs, saved = fit_pairwise(training, config.seed, lead)
         if saved is not None:
             report["exact_pairs"] = {**saved, "kept": pairs is not None}
     return lambda rule: dataclasses.replace(rule, pairs=pairs)

@@ -13,13 +13,16 @@ by its pseudo-likelihood, which the exact rule decides by (`exact.py`). In pools
 of whole sets, by the sum over all of them; in larger ones it is the pseudo-likelihood, and only pairs that TOGETHER rows hold count.
 
 The rows that a policy learns from have taught W, so each row is shown a W that was fitted without its fold; the one of all rows
-serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that it has not seen, and surely more than nothing.
+serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that it has not seen, and surely more than nothing. The exact
+rule keeps it only where its sets are surely worth more on such rows, too: where one cause stands behind several agents, each of their
+log-odds tells of it, pairs count it once more, and a likelier model chooses worse sets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +43,7 @@ RIDGE = 2.0  # observations that draw each number to where it begins
 LEAST_GAIN = 0.01
 TOGETHER = 10  # rows of a large pool that need both agents, fewer are no pair
 MOST_COLUMNS = 300  # agents of a pool in which the exact rule looks for pairs
+MOST_DECIDED = 2_000  # rows whose sets are compared: an interval of more is no narrower than what is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +101,43 @@ def _loss(z: NDArray[np.float64], y: BoolArray) -> NDArray[np.float64]:
     return np.logaddexp(0, np.where(y, -z, z))
 
 
-def fit_pairwise(queries: Queries, seed: int) -> tuple[Pairwise | None, dict[str, float] | None]:
+#: What the sets of some unseen queries (the second) are worth with pairs more than without, float64[N], by rules of the first.
+Lead = Callable[["Queries", "Queries", Pairwise], NDArray[np.float64]]
+
+
+def fit_pairwise(queries: Queries, seed: int, lead: Lead) -> tuple[Pairwise | None, dict[str, Any] | None]:
     """The log-linear model of queries with out-of-fold log-odds, and what it saves a row that it has not seen, in nats, {"mean",
-    "low", "high"}. The model is None where that is not surely enough; both are where it is not tried."""
+    "low", "high", "worth"}, with `worth` the `lead` of its sets as such an interval, where that was looked at. The model is None where
+    that is not surely enough; both are where it is not tried."""
     whole = np.flatnonzero(queries.asked.all(axis=1))
     agents = queries.x.shape[1]
     if len(whole) < LEAST_ROWS or not 2 <= agents <= MOST_COLUMNS:
         return None, None
-    own, required = queries.x[whole].astype(np.float64), queries.required[whole]
-    counts = required.T.astype(np.float64) @ required
+    complete = queries.take(whole)
+    own, required = complete.x.astype(np.float64), complete.required
     beside = ~np.eye(agents, dtype=np.bool_)
     if agents > LISTED:
-        beside &= counts >= TOGETHER
+        beside &= required.T.astype(np.float64) @ required >= TOGETHER
     if not beside.any():
         return None, None
-    fold = queries.take(whole).folds(FOLDS, seed)
-    gain = np.zeros(len(whole))
+    fold = complete.folds(FOLDS, seed)
+    gain, fitted = np.zeros(len(whole)), []
     for k in range(FOLDS):
         learned, unseen = fold != k, fold == k
         alone = _regressions(own[learned], required[learned], np.zeros_like(beside))
         with_pairs = _regressions(own[learned], required[learned], beside)
         gain[unseen] = _log_p(with_pairs, own[unseen], required[unseen]) - _log_p(alone, own[unseen], required[unseen])
-    saved = spread(gain).plain()
+        fitted.append(with_pairs)
+    saved: dict[str, Any] = spread(gain).plain()
     if saved["low"] <= 0 or saved["mean"] < LEAST_GAIN:
         return None, saved
-    return _regressions(own, required, beside), saved
+    some = np.flatnonzero(np.arange(len(whole)) % -(-len(whole) // MOST_DECIDED) == 0)
+    leads = [
+        lead(complete.take(np.flatnonzero(fold != k)), complete.take(some[fold[some] == k]), fitted[k])
+        for k in range(FOLDS)
+    ]
+    worth = spread(np.concatenate(leads)).plain()
+    return (_regressions(own, required, beside) if worth["low"] > 0 else None), saved | {"worth": worth}
 
 
 def _regressions(x: NDArray[np.float64], required: BoolArray, beside: BoolArray) -> Pairwise:
