@@ -149,7 +149,8 @@ class Installation:
         )
 
     def family(self, cluster: str) -> dict[str, int]:
-        """What a process does in a cluster, and its id: sentinel, worker, monitor, pusher. Empty while they are not all there."""
+        """What a process does in a cluster, and its id: sentinel, worker, "worker 2" and so on, monitor, pusher. Empty while they are
+        not all there."""
         name = CLUSTERS[cluster]
         for pid in self.processes():
             command = _read(pid, "cmdline")
@@ -157,8 +158,9 @@ class Installation:
             if "manage.py" not in " ".join(command) or named != (name == "train") or "up" in command:
                 continue
             own = [child for child in children(pid) if alive(child) and _read(child, "cmdline") == command]
-            if len(own) >= 3:
-                return {SENTINEL: pid, WORKER: own[0], MONITOR: own[-2], PUSHER: own[-1]}
+            if len(own) >= (3 if named else 4):  # of training one worker, of all other jobs two
+                more = {f"{WORKER} {number}": worker for number, worker in enumerate(own[1:-2], start=2)}
+                return {SENTINEL: pid, WORKER: own[0], **more, MONITOR: own[-2], PUSHER: own[-1]}
         return {}
 
     def of_episodes(self) -> int:
