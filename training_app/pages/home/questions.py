@@ -24,6 +24,7 @@ from training_app.engine.data import shares
 from training_app.engine.data.conversations import from_json
 from training_app.models import SET_ROUTER, Decision, Interval, RouterModel, Run
 from training_app.pages.home import inbox
+from training_app.rollout import traffic_hours
 from training_app.versions import kinds, registry, verdict
 from training_app.watching import alarms
 
@@ -156,8 +157,7 @@ def _cost(pool: Pool) -> Question:
     """What the month's routes would have cost by the pool's LLM, and what calls of agents and the LLM's labels did."""
     question = _("What did it cost?")
     since = timezone.now() - MONTH
-    month = Decision.objects.filter(pool=pool, at__gte=since)
-    count = month.count()
+    count = sum(hour.answers for hour in traffic_hours.hours(pool, since))
     text = _("No routes in 30 days.")
     if count:
         text = ngettext(
@@ -168,6 +168,7 @@ def _cost(pool: Pool) -> Question:
     prices = last or llm.connection()
     name = prices.model
     if count and name and (prices.price_in or prices.price_out):
+        month = Decision.objects.filter(pool=pool, at__gte=since)
         texts = list(month.order_by("-at").values_list("text", flat=True)[:TEXTS])
         try:
             by_llm = jobs.estimate_of(pool, texts, count, price_in=prices.price_in, price_out=prices.price_out).cost

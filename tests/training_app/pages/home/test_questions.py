@@ -1,17 +1,21 @@
 """Home answers seven questions of an empty, a young, a live and a broken pool, and its links lead to pages that say more."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import LlmConnection, Pool
 from tests.clients import signed_in
 from tests.training_app.pages.home.test_first_steps import add
 from tests.training_app.served import promoted
-from training_app.models import Alarm, Decision
+from training_app.models import Alarm, Decision, TrafficHour
+from training_app.pages.home import questions
+from training_app.rollout import traffic_hours
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 QUESTIONS = (
@@ -98,3 +102,12 @@ def test_a_labeler_is_told_whom_to_ask(client: Client) -> None:
     page = client.get("/p/travel/")
     assert "questions" not in page.context
     assert ops.username in page.content.decode()
+
+
+def test_the_months_routes_are_those_of_its_hours(pool: Pool) -> None:
+    """Hours that are over are counted once, by a worker: no page reads a month of decisions."""
+    live(pool)
+    hour = traffic_hours.beginning(timezone.now())
+    TrafficHour.objects.create(pool=pool, hour=hour - timedelta(days=2), answers=1231)
+    TrafficHour.objects.create(pool=pool, hour=hour - timedelta(days=40), answers=5000)
+    assert "1,234 routes in 30 days" in questions._cost(pool).answer
