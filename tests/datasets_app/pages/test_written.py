@@ -69,12 +69,11 @@ def test_without_an_llm_it_says_so(client, pool, settings) -> None:
     assert "No LLM is connected yet" in text(answer)
 
 
-@pytest.mark.parametrize("page", ["prelabel", "written"])
-def test_only_with_an_llm_is_a_start_offered(page, client, pool, settings) -> None:
+def test_only_with_an_llm_is_a_start_offered(client, pool, settings) -> None:
     settings.LLM_BASE_URL = settings.LLM_MODEL = ""
-    assert 'name="start"' not in client.get(reverse(page, args=[pool.slug])).content.decode()
+    assert 'name="start"' not in client.get(reverse("written", args=[pool.slug])).content.decode()
     settings.LLM_BASE_URL, settings.LLM_MODEL = "https://api.example/v1", "m"
-    assert 'name="start"' in client.get(reverse(page, args=[pool.slug])).content.decode()
+    assert 'name="start"' in client.get(reverse("written", args=[pool.slug])).content.decode()
 
 
 def test_one_click_rejects_and_keeps(client, pool, server) -> None:
