@@ -34,7 +34,7 @@ from training_app.engine.finished_router import (
 from training_app.engine.judging import folds, llm_baseline
 from training_app.engine.judging.baselines import CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
-from training_app.engine.judging.scorecard import scorecard
+from training_app.engine.judging.scorecard import errors_of_folds, scorecard
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
 from training_app.engine.reading import sentences
 from training_app.engine.reading.encoders import MANY_ROWS, Beside, fit_encoder
@@ -137,7 +137,8 @@ def _trained(
     with _timed(timing, "measure"):
         written = len(beside.written) if config.recipe == "scores" else 0
         card = _measured(config, data, learnt, calibrated, baselines, answered, written)
-        card |= {} if judged is None else {"cross_validated": judged}
+        if judged is not None:
+            card |= {"cross_validated": judged, **errors_of_folds(examples, judged["answers"])}
         card |= {} if coming is None else {"next_labels": coming}
         parts = calibrated.parts
         content = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()

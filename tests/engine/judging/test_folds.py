@@ -15,6 +15,7 @@ from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.prepared import Prepared
 from training_app.engine.judging import folds
+from training_app.engine.judging.scorecard import errors_of_folds
 from training_app.engine.progress import Progress
 from training_app.engine.train import train
 
@@ -71,6 +72,22 @@ def test_what_all_folds_answered_is_judged_together() -> None:
     assert not any(p.metrics for p in said), "a fold's figures are not those of the run"
 
 
+def test_the_mistakes_are_those_of_all_folds_the_worst_first() -> None:
+    rows = examples(100)
+    rows += [replace(e, id=f"{e.id} again", text=f"{e.text}!") for e in rows[:20]]
+    _said, found = result_of(folds.cross_validated(AGENTS, rows, Config(), knowing))
+    listed = errors_of_folds(rows, found["answers"])
+    wrong = [e for e in rows if AGENTS[0].id in e.required]
+    assert listed["error_count"] == len(wrong) > 0
+    assert {e["id"] for e in listed["errors"]} == {e.id for e in wrong}
+    sizes = [len(e["required"]) for e in listed["errors"]]
+    assert sizes == sorted(sizes), "of a query that needs two agents one was found"
+    by_id = {e.id: e for e in rows}
+    for error in listed["errors"]:
+        assert error["nearest"]
+        assert all(by_id[near["id"]].fold_key != by_id[error["id"]].fold_key for near in error["nearest"])
+
+
 def test_rows_that_were_partly_asked_teach_and_are_not_judged() -> None:
     rows = [replace(e, asked=frozenset({0, 3, 4})) if i % 2 else e for i, e in enumerate(examples(100))]
     rows = [replace(e, required=e.required & e.asked) if e.asked else e for e in rows]
@@ -115,8 +132,13 @@ def test_a_run_judges_its_own_recipe_by_folds() -> None:
     settings |= {"judging_folds": 2, "val_eval_freq": 30}
     *_, last = train(Config.from_mapping(settings), AGENTS, examples(100))
     assert last.result is not None
-    found = last.result.scorecard["cross_validated"]
+    card = last.result.scorecard
+    found = card["cross_validated"]
     assert (found["folds"], found["queries"]) == (2, 100)
+    # The mistakes that a page lists are of the queries that its figures are of.
+    wrong = {key: sets for key, sets in found["answers"].items() if set(sets[0]) != set(sets[1])}
+    assert card["error_count"] == len(wrong)
+    assert sorted((e["required"], e["selected"]) for e in card["errors"]) == sorted(map(tuple, wrong.values()))
     assert {"svm", "constant", "threshold", "bayes"} <= set(found["baselines"])
     assert found["metrics"]["jaccard"]["mean"] > found["baselines"]["constant"]["metrics"]["jaccard"]["mean"]
     *_, last = train(Config.from_mapping({**settings, "judging_folds": 0}), AGENTS, examples(100))

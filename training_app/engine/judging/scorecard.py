@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,19 @@ import numpy as np
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import before, earlier_as_json, text_of
-from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.examples import Example, group_key
 from training_app.engine.data.prepared import Prepared
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
 from training_app.engine.judging import flips, questions
+from training_app.engine.judging.folds import key_of
 from training_app.engine.judging.standard import Judged, priced, standard_of
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
+
+#: A query that was answered wrongly, the ids of the agents that it needs, and of those that were chosen.
+Wrong = tuple[Example, Collection[int], Collection[int]]
 
 MAX_ERRORS = 2_000  # errors listed in a scorecard
 PERTURBED = 1_000  # texts whose answers are tried with typos and the like, at most
@@ -104,7 +108,9 @@ def scorecard(
         card["best_baseline"] = standard.best(beside)
     wrong = np.flatnonzero(whole)[~right]
     order = np.argsort(ours.values["jaccard"][~right], kind="stable")
-    card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
+    chosen_ids = {i: [ids[a] for a in np.flatnonzero(selected[i])] for i in wrong.tolist()}
+    listed = [(test[i], test[i].required, chosen_ids[i]) for i in wrong[order].tolist()]
+    card |= {"errors": errors(train, listed), "error_count": len(listed)}
     card |= (
         {"asking": figures_of_asking}
         if (figures_of_asking := questions.asking(p[whole], chosen, required, confidence))
@@ -112,7 +118,6 @@ def scorecard(
     )
     groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
     card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
-    card["error_count"] = int((~right).sum())
     return card
 
 
@@ -219,51 +224,40 @@ def with_strange_turns(texts: Sequence[str], seed: int) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def errors(
-    router: Router,
-    agents: Sequence[Agent],
-    train: Sequence[Example],
-    test: Sequence[Example],
-    selected: BoolArray,
-    p: Any,
-    wrong: Any,
-) -> list[dict[str, Any]]:
-    """The wrong answers, worst first, each with its nearest training queries: what was learnt from looks like what.
+def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[str, Any]]:
+    """The wrong answers as pages show them, the first MAX_ERRORS, each with its nearest among the queries of other groups that were
+    learnt from: what was learnt looks like what.
 
-    Near means many words in common, each weighted by how few training queries hold it.
+    Near means many words in common, each weighted by how few of these queries hold it.
     """
-    if not len(wrong):
-        return []
-    ids = [agent.id for agent in agents]
-    words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in train]
+    words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in learnt_from] if wrong else []
     index: dict[str, list[int]] = {}
     for i, words_of in enumerate(words):
         for word in words_of:
             index.setdefault(word, []).append(i)
     listed = []
-    for i in wrong.tolist():
-        example = test[i]
+    for example, required, selected in wrong[:MAX_ERRORS]:
         mine = frozenset(re.findall(r"\w+", example.text.lower()))
         score: dict[int, float] = {}
         for word in mine:
             holders = index.get(word, ())
-            if len(holders) <= max(20, len(train) // 10):
+            if len(holders) <= max(20, len(learnt_from) // 10):
                 for j in holders:
-                    score[j] = score.get(j, 0.0) + 1 / len(holders)
+                    if learnt_from[j].fold_key != example.fold_key:
+                        score[j] = score.get(j, 0.0) + 1 / len(holders)
         near = sorted(score, key=lambda j: (-score[j], j))[:NEIGHBOURS]
         listed.append(
             {
                 "id": example.id,
                 "text": str(example.text),
                 **({"messages": earlier_as_json(example.text)} if before(example.text) else {}),
-                "required": sorted(example.required),
-                "selected": [ids[a] for a in np.flatnonzero(selected[i])],
-                "scores": {str(ids[a]): round(float(p[i, a]), 4) for a in range(len(ids))},
+                "required": sorted(required),
+                "selected": sorted(selected),
                 "nearest": [
                     {
-                        "id": train[j].id,
-                        "text": train[j].text,
-                        "required": sorted(train[j].required),
+                        "id": learnt_from[j].id,
+                        "text": learnt_from[j].text,
+                        "required": sorted(learnt_from[j].required),
                         "words_in_common": len(mine & words[j]),
                     }
                     for j in near
@@ -271,3 +265,15 @@ def errors(
             }
         )
     return listed
+
+
+def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, Any]:
+    """{"errors", "error_count"} of all queries that `folds.cross_validated` judged, the worst first. Pages show its figures and not
+    those of the few test queries, so the mistakes that they list are these too."""
+    wrong: list[Wrong] = []
+    for example in examples:
+        required, selected = map(frozenset, answers.get(key_of(example), ((), ())))
+        if required != selected:
+            wrong.append((example, required, selected))
+    wrong.sort(key=lambda row: len(set(row[1]) & set(row[2])) / len({*row[1], *row[2]}))
+    return {"errors": errors(examples, wrong), "error_count": len(wrong)}

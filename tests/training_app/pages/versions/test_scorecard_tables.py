@@ -173,6 +173,18 @@ def test_a_long_mail_among_the_mistakes_is_cut_until_it_is_opened(word_model: Ma
     assert "test queries" in page
 
 
+def test_mistakes_of_cross_validation_are_counted_among_all_labeled_queries(word_model: Make, browser: Client) -> None:
+    wrong = [{"text": "short", "required": [0], "selected": [1], "nearest": []}]
+    folded = {"folds": 5, "queries": 140, "metrics": full()["metrics"], "baselines": {}, "answers": {}}
+    made = word_model(PERFECT, full(errors=wrong, error_count=1, cross_validated=folded))
+    page = browser.get(reverse("model", args=["support", made.version])).text
+    mistakes = page[page.index('id="errors-title"') :]
+    mistakes = mistakes[: mistakes.index("<table")]
+    assert "out of 140 labeled queries" in mistakes
+    assert "had not learned from it" in mistakes
+    assert "test queries" not in mistakes
+
+
 def test_mistakes_are_grouped_by_the_pair_that_is_confused(path: str, browser: Client) -> None:
     found = browser.get(path).context["mistakes"]
     counts = [pair.count for pair in found.pairs]
