@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 COUNTED = 10_000
 #: Digits of an estimate that mean something.
 DIGITS = 2
-#: Rows that a search without an index looks through at first, how many times as many it goes on with, and how long it may take.
+#: Rows that a search without an index looks through at first, and at least, how many times as many it goes on with, and how long it
+#: may take.
 STRETCH, GROWTH, SECONDS = 20_000, 4, 0.3
 
 Rows = QuerySet[Any]
@@ -124,22 +125,36 @@ def part_after(
 
 def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] | None) -> Part:
     """The first `size` rows in that order."""
-    began, stretch = time.monotonic(), STRETCH
+    if fits is not None:
+        return _looked_through(rows, order, size, fits)
+    places = list(order.of(rows).values_list(*order.names)[: size + 1])
+    return _full(places, size) if len(places) > size else Part([place[-1] for place in places])
+
+
+def _looked_through(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows]) -> Part:
+    """The first `size` rows that fit, stretch by stretch; no stretch begins that would end after SECONDS at the pace of the last."""
+    began, stretch, places, left = time.monotonic(), STRETCH, list[Any](), rows
     while True:
-        edge = []
-        if fits is not None:
-            edge = list(order.of(rows).values_list(*order.names)[stretch - 1 : stretch + 1])
-        inside = rows.filter(order.until(edge[1])) if len(edge) == 2 else rows
-        rows_on = order.of(fits(inside) if fits else inside)
-        places = list(rows_on.values_list(*order.names)[: size + 1])
-        keys = [place[-1] for place in places[:size]]
+        begins = time.monotonic()
+        edge = list(order.of(left).values_list(*order.names)[stretch - 1 : stretch + 1])
+        inside = left.filter(order.until(edge[1])) if len(edge) == 2 else left
+        places += order.of(fits(inside)).values_list(*order.names)[: size + 1 - len(places)]
         if len(places) > size:
-            return Part(keys, None, ("after", keys[-1]), end=places[size - 1])
+            return _full(places, size)
         if len(edge) < 2:
-            return Part(keys)
-        if time.monotonic() - began > SECONDS:
-            return Part(keys, None, ("after", edge[0][-1]), edge[0][0], end=edge[0])
-        stretch *= GROWTH
+            return Part([place[-1] for place in places])
+        now = time.monotonic()
+        pace = stretch / max(now - begins, 1e-9)
+        stretch = int(min(stretch * GROWTH, pace * (SECONDS - (now - began))))
+        if stretch < STRETCH:
+            return Part([place[-1] for place in places], None, ("after", edge[0][-1]), edge[0][0], end=edge[0])
+        left = rows.filter(order.beyond(edge[0]))
+
+
+def _full(places: Sequence[Any], size: int) -> Part:
+    """A part of that size, from the places of its rows and of one more."""
+    keys = [place[-1] for place in places[:size]]
+    return Part(keys, None, ("after", keys[-1]), end=places[size - 1])
 
 
 def _place(rows: Rows, names: Sequence[str], key: str | None) -> tuple[Any, ...] | None:

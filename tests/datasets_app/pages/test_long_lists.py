@@ -61,6 +61,18 @@ def test_a_search_without_an_index_ends_when_its_time_is_up_and_goes_on_from_the
     assert (texts(at_once), at_once.next) == ([last], None)
 
 
+def test_what_fits_in_several_stretches_comes_once_and_in_order(queries, monkeypatch):
+    monkeypatch.setattr(paging, "STRETCH", 1)
+    monkeypatch.setattr(paging, "SECONDS", 60.0)
+    wanted = [queries[at].pk for at in (0, 2, 5)]
+    whole = paging.part(Query.objects.all(), ["pk"], {}, 3, lambda rows: rows.filter(pk__in=wanted))
+    assert (whole.keys, whole.next) == (wanted, None)
+    first = paging.part(Query.objects.all(), ["-pk"], {}, 2, lambda rows: rows.filter(pk__in=wanted))
+    assert first.keys == [wanted[2], wanted[1]]
+    rest = paging.part(Query.objects.all(), ["-pk"], dict([first.next]), 2, lambda rows: rows.filter(pk__in=wanted))
+    assert (rest.keys, rest.next) == ([wanted[0]], None)
+
+
 def test_a_long_list_says_about_how_long_it_is_and_counts_when_asked(pool, queries, person, monkeypatch):
     monkeypatch.setattr(paging, "COUNTED", 3)
     monkeypatch.setattr(browse_views, "ROWS", 2)
