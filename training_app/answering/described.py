@@ -11,6 +11,7 @@ from training_app.answering.loaded import LoadedModel, LoadedPool, RosterAgent
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
 from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.routing import holding
 from training_app.engine.routing.router import Router
 from training_app.models import Decision
 
@@ -55,5 +56,5 @@ def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
 def right(agents: tuple[Agent, ...], labeled: tuple[tuple[str, frozenset[int]], ...]) -> int:
     """How many of the labeled texts the descriptions of these agents route to exactly the agents that each needs."""
     router = Router.of_descriptions(Descriptions(list(agents), meaning=sentences.installed()))
-    routes = router.route_batch([text for text, _required in labeled])
+    routes = holding.routes(router, [text for text, _required in labeled])
     return sum(set(route.agents) == required for route, (_text, required) in zip(routes, labeled, strict=True))

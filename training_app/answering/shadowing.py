@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from routerweb import state
 from routerweb.background import Background
+from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Router
 from training_app.models import LiveTally, RouterModel, ShadowScore
@@ -46,7 +47,7 @@ class Shadow:
 
     def says(self, asked: Any) -> tuple[Sequence[int], bool]:
         """Its set for a text, and whether it abstains."""
-        route = self.router.route(asked, self.available, rules=self.rules)
+        (route,) = holding.routes(self.router, [asked], self.available, rules=self.rules)
         return route.agents, route.abstained
 
 

@@ -16,6 +16,7 @@ from datasets_app.models import Query
 from training_app.answering import serving
 from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.conversations import from_json
+from training_app.engine.routing import holding
 from training_app.models import RouterModel
 from training_app.versions import registry
 
@@ -55,7 +56,7 @@ def suggest(pool_id: int) -> int:
     pending, count = iter(rows), 0
     while batch := list(islice(pending, BATCH)):
         texts = [text for _key, text in batch]
-        routes = router.route_batch(texts, available)
+        routes = holding.routes(router, texts, available)
         count += suggestions.push(
             pool,
             model.name,

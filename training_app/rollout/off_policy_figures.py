@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from training_app.answering import replays, serving
 from training_app.engine.judging import off_policy
 from training_app.engine.reading.cold import ColdScores
-from training_app.engine.routing import joint
+from training_app.engine.routing import holding, joint
 from training_app.engine.routing.exploring import chances, turned
 from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.router import Router
@@ -183,7 +183,7 @@ def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]],
     ours, answered = np.empty(len(rows)), np.empty(len(rows))
     for available, places in groups.items():
         texts = [rows[i].text for i in places]
-        for i, route in zip(places, router.route_batch(texts, available), strict=True):
+        for i, route in zip(places, holding.routes(router, texts, available), strict=True):
             # What was routed cold would be so beside the candidate too, unless it has learnt the agent.
             then = rows[i].cold
             cold = ColdScores(
@@ -206,7 +206,7 @@ def _differing_without(candidate: RouterModel, newest: Any, outcomes: int) -> st
         available = frozenset(int(agent) for agent in decision.scores)
         groups[available].append((decision.routed_text, frozenset(decision.agents) & available))
     for available, rows_of in groups.items():
-        routes = router.route_batch([text for text, _set in rows_of], available)
+        routes = holding.routes(router, [text for text, _set in rows_of], available)
         looked += len(rows_of)
         differing += sum(
             frozenset(route.agents) != answered for route, (_text, answered) in zip(routes, rows_of, strict=True)

@@ -20,6 +20,7 @@ from training_app.answering import serving
 from training_app.engine.data import intervals, shares
 from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import sequential, shift
+from training_app.engine.routing import holding
 from training_app.models import (
     SET_ROUTER,
     CheckedAnswer,
@@ -172,7 +173,7 @@ def look(model: RouterModel) -> TrafficLook | None:
     comparison = shift.compare([e.text for e in labeled], [len(e.required) for e in labeled], texts, seed=model.pk)
     if comparison is None:
         return None
-    sizes = [len(route.agents) for route in serving.router_of(model).route_batch(texts)]
+    sizes = [len(route.agents) for route in holding.routes(serving.router_of(model), texts)]
     figures = {
         "live": live,
         "labels": comparison.labels,

@@ -23,6 +23,7 @@ from routerweb.erasing import ErasedQuery
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.data.examples import normalise
 from training_app.engine.data.file_rows import BadRow, text_of
+from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Rules
 from training_app.models import MustPassCase, RouterModel
 from training_app.versions import kinds, registry
@@ -230,7 +231,7 @@ def _answers(model: RouterModel, cases: Sequence[MustPassCase], in_use: frozense
     cached: Answers = caches["process"].get(key) or {}
     missing = [case for case in cases if case.text_hash not in cached]
     if missing:
-        routes = registry.load_model(model).route_batch([case.routed_text for case in missing], in_use, rules=rules)
+        routes = holding.routes(registry.load_model(model), [case.routed_text for case in missing], in_use, rules=rules)
         fresh = {
             case.text_hash: (tuple(route.agents), bool(route.abstained))
             for case, route in zip(missing, routes, strict=True)

@@ -11,6 +11,7 @@ import numpy as np
 from datasets_app.models import Gold, Label, Snapshot
 from training_app.engine.data import metrics
 from training_app.engine.data.conversations import from_json
+from training_app.engine.routing import holding
 from training_app.versions import registry
 
 #: Newest queries of the sample that are routed.
@@ -34,7 +35,7 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     ]
     if not whole:
         return None
-    routes = router.route_batch([text for text, _required in whole], covered)
+    routes = holding.routes(router, [text for text, _required in whole], covered)
     ids = sorted(covered.union(*(required for _text, required in whole)))
     chosen = np.array([[agent in route.agents for agent in ids] for route in routes])
     needed = np.array([[agent in required for agent in ids] for _text, required in whole])

@@ -11,6 +11,7 @@ from training_app.engine.data import metrics
 from training_app.engine.data.examples import Example
 from training_app.engine.judging import folds
 from training_app.engine.measures import COMPARED_SHARES
+from training_app.engine.routing import holding
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import registry
 from training_app.versions.scorecards import LEAST_CHECKED
@@ -38,7 +39,9 @@ def measure(
         routes = [
             set(route.agents)
             for at in range(0, len(test), BATCH)
-            for route in router.route_batch([example.text for example, _agents in test[at : at + BATCH]], own_agents)
+            for route in holding.routes(
+                router, [example.text for example, _agents in test[at : at + BATCH]], own_agents
+            )
         ]
         return _beside([(e.required, today, ours) for (e, today), ours in zip(test, routes, strict=True)], folded=False)
     answers = cross_validated["answers"]

@@ -21,6 +21,7 @@ from datasets_app.labels import snapshots
 from datasets_app.models import Split
 from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import drift
+from training_app.engine.routing import holding
 from training_app.models import Alarm, Decision, DriftPoint, DriftReference, RouterModel
 from training_app.training import rules
 from training_app.versions import registry
@@ -235,7 +236,7 @@ def _by_snapshot(model: RouterModel) -> DriftReference | None:
         texts = [texts[i] for i in sorted(chosen.tolist())]
     router = registry.load_model(model)
     sketch = drift.Sketch(vocabulary)
-    for text, route in zip(texts, router.route_batch(texts), strict=True):
+    for text, route in zip(texts, holding.routes(router, texts), strict=True):
         sketch.add(
             text, confidence=route.confidence, likeliest=max(route.scores.values(), default=0.0), size=len(route.agents),
             abstained=route.abstained,

@@ -11,6 +11,7 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.judging import analysis, folds
 from training_app.engine.judging.standard import Judged, priced
+from training_app.engine.routing import holding
 from training_app.engine.routing.router import Router
 
 BATCH = 1_000
@@ -62,11 +63,11 @@ def of_sets(
 
 
 def routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
-    """The router's sets. Of the agents that it knows it may take those that the roster holds."""
+    """The router's sets, as applications get them. Of the agents that it knows it may take those that the roster holds."""
     available = roster & {agent.id for agent in router.agents}
     sets: list[frozenset[int]] = []
     for at in range(0, len(texts), BATCH):
-        sets += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
+        sets += [frozenset(route.agents) for route in holding.routes(router, texts[at : at + BATCH], available)]
     return sets
 
 

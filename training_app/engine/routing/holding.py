@@ -62,6 +62,21 @@ def continued(
     return held, Continued(kept, True, likely, held=True)
 
 
+def routes(
+    router: Router,
+    texts: Sequence[str | Sequence[Any]],
+    available: Collection[int] | None = None,
+    *,
+    rules: Rules | None = None,
+) -> list[Route]:
+    """What an application is answered to each text that asks for nothing special: its route, and for a turn that stays with the agents
+    of the turn before, these. What models are judged by, watched by and compared by, with the arguments of `Router.route_batch`."""
+    walked = router.route_batch(texts, available, rules=rules)
+    return [
+        continued(router, text, route, available, rules=rules)[0] for text, route in zip(texts, walked, strict=True)
+    ]
+
+
 def hold_turns(router: Router, texts: Sequence[str], answers: Answers) -> None:
     """Give turns that stay with the agents of the turn before these agents, as `continued` does."""
     turns = [(row, *last_turn(text)) for row, text in enumerate(texts) if conversations.before(text)]

@@ -19,10 +19,10 @@ from training_app.engine.reading.conversing.continuing import DEFAULT, Continuin
 from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.reading.scorers import Platt
 from training_app.engine.reading.unfamiliar import Unfamiliar
+from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules, SetLimits, allowed_for, left_out, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
-from training_app.engine.routing.holding import hold_turns
 from training_app.engine.routing.policy import Policy, load_policy
 from training_app.engine.routing.routes import Answers, Explanation, Route, StopReason
 from training_app.engine.routing.text_reader import TextReader
@@ -217,15 +217,16 @@ class Router:
         return greedy(self.policy, self.reader.seen(texts, log_odds), nothing, every, self._limited())[0]
 
     def answers(self, texts: Sequence[str]) -> Answers:
-        """What `route` and `holding.continued` answer to many texts over all agents, for measurements."""
+        """What `holding.routes` answers to many texts over all agents, for measurements."""
         x = self.reader.log_odds(texts)
         selected = self.sets(texts, x)
         confidence = self._certainty(texts, x, selected, np.ones(x.shape, np.bool_))
         answers = Answers(x, selected, confidence, self._unlike(texts, x, selected))
-        hold_turns(self, texts, answers)
+        holding.hold_turns(self, texts, answers)
         for row, text in enumerate(texts):
             if (other := self._stand_in(text)) is not None:
-                route = self._guessed(text, other.route(text, rules=self.rules))
+                guessed = self._guessed(text, other.route(text, rules=self.rules))
+                route, _continued = holding.continued(self, text, guessed)
                 answers.selected[row] = [agent in route.agents for agent in self._ids]
                 answers.confidence[row], answers.strange[row] = route.confidence, route.abstained
         return answers

@@ -21,6 +21,7 @@ from training_app.engine.data.examples import Agent, Row, RowError
 from training_app.engine.data.metrics import by_size
 from training_app.engine.judging.standard import Judged, Standard, priced, standard_of
 from training_app.engine.measures import COMPARED, MEASURES, PRIMARY, SHARES
+from training_app.engine.routing import holding
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import Route
 from training_app.management import junit
@@ -73,7 +74,7 @@ class Command(BaseCommand):
             figures = named is not None and named.lower().endswith(".json")
             progress = stack.enter_context(contextlib.closing(bar(0, " queries")))
             for batch in _batches(rows):
-                routes = router.route_batch([row.text for row in batch])
+                routes = holding.routes(router, [row.text for row in batch])
                 for row, route in zip(batch, routes, strict=True):
                     tally.add(row, route, router)
                     if output and not figures:
