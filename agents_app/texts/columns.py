@@ -5,20 +5,21 @@ from typing import Any
 
 from django.db import IntegrityError, models, transaction
 
+from agents_app.texts import narrowing
 from routerweb import holds
 from routerweb.erasing import Lookup
 
-Column = models.Field[Any, Any]
+Column = narrowing.Column
 AT_ONCE = 500
+#: Rows that are named by their keys.
+MOST_NAMED = 10_000
 
 
-def values(model: type[models.Model], columns: Sequence[Column], keys: Sequence[Any] | None = None) -> Iterator[Any]:
-    """(key, [value, …]) of each row, or of those with these keys; each value as what it says, unpacked."""
-    rows = model._base_manager.order_by("pk")
-    rows = rows if keys is None else rows.filter(pk__in=keys)
+def values(rows: models.QuerySet[Any], columns: Sequence[Column]) -> Iterator[Any]:
+    """(key, [value, …]) of each row in the order of keys; each value as what it says, unpacked."""
     heavy = any(isinstance(column, models.BinaryField) for column in columns)
     packings = [holds.packing(column) for column in columns]
-    named = rows.values_list("pk", *(column.attname for column in columns))
+    named = rows.order_by("pk").values_list("pk", *(column.attname for column in columns))
     for key, *row in named.iterator(chunk_size=1 if heavy else AT_ONCE):
         yield key, [packing.unpack(value) for packing, value in zip(packings, row, strict=True)]
 
@@ -28,12 +29,25 @@ def holding(
 ) -> Iterator[tuple[Any, dict[Column, Any]]]:
     """(key, column → value) of each row in which it stands, with the columns in which it does."""
     if columns:
-        for key, row in values(model, columns):
+        for key, row in _perhaps(model, columns, lookup):
             held = {
                 column: value for column, value in zip(columns, row, strict=True) if value and lookup.found_in(value)
             }
             if held:
                 yield key, held
+
+
+def _perhaps(model: type[models.Model], columns: Sequence[Column], lookup: Lookup) -> Iterator[Any]:
+    """`values` of the rows in which it may stand. Few keys are asked for first: that statement may use several cores, and needs no
+    order."""
+    every = model._base_manager.order_by()
+    rows = narrowing.narrowed(every, columns, narrowing.of(lookup))
+    keys = list(rows.values_list("pk", flat=True)[: MOST_NAMED + 1]) if rows is not every else None
+    if keys is None or len(keys) > MOST_NAMED:
+        yield from values(rows, columns)
+        return
+    for some in chunks(sorted(keys)):
+        yield from values(every.filter(pk__in=some), columns)
 
 
 def take_out(
@@ -51,7 +65,7 @@ def take_out_of(model: type[models.Model], keys: Sequence[Any], columns: Sequenc
     for some in chunks(keys):
         with transaction.atomic():
             list(model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk__in=some).values_list("pk"))
-            for key, row in list(values(model, columns, some)):
+            for key, row in list(values(model._base_manager.filter(pk__in=some), columns)):
                 held = {column: value for column, value in zip(columns, row, strict=True) if value}
                 changed = {column: lookup.taken_out(value) for column, value in held.items() if lookup.found_in(value)}
                 if changed:

@@ -226,9 +226,10 @@ class Phrases:
     FEW = 60
 
     def __init__(self, texts: Iterable[str], kind: type[Phrase] = Phrase) -> None:
+        self.texts = tuple(dict.fromkeys(texts))
         self._by_whole: dict[str, list[Phrase]] = {}
         self._by_beginning: dict[str, list[Phrase]] = {}
-        for phrase in map(kind, dict.fromkeys(texts)):
+        for phrase in map(kind, self.texts):
             if phrase.normal:
                 self._by_whole.setdefault(phrase.normal, []).append(phrase)
             if phrase.long and kind is Phrase:

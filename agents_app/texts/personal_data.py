@@ -263,8 +263,8 @@ def erase(
     for place in places:
         if place.fate == Fate.ERASED:
             by_model[place.model].erase(place.keys, erasing)
-    # With the queries it has gone from many of the other places.
-    for place in find(terms):
+    # With queries it has gone from many of the other places.
+    for place in find(terms) if queries else places:
         _erase_place(place, terms, erasing, by_model.get(place.model))
     Stamp.bump()
     left = find(terms)

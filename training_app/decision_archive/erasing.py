@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.texts import narrowing
-from agents_app.texts.matching import Terms
 from routerweb.erasing import ErasedQuery, Erasing, Fate, Lookup, RowRule
 from training_app.decision_archive import days, reading, storage
 from training_app.decision_archive.days import read_json
 from training_app.decision_archive.storage import ArchiveError
-from training_app.engine.data.conversations import as_json, from_json
+from training_app.engine.data.conversations import from_json
 from training_app.models import ArchivedDay
 from training_app.versions import erasing as decisions
 
@@ -50,8 +49,7 @@ def forget(erased: Sequence[ErasedQuery]) -> None:
             return None
         return {"text": "", "messages": None, "comment": row["comment"] and ""}
 
-    pieces = {message["content"] for text in texts for message in (as_json(text)[0], as_json(text)[-1])}
-    pattern = narrowing.of_queries(pieces)
+    pattern = narrowing.of_texts(decisions.said_in(texts))
     for archived in ArchivedDay.objects.kept().exclude(pool=None):
         _rewrite(archived, pattern, change, ("text", "messages"))
 
@@ -71,8 +69,7 @@ def _waiting(keys: Sequence[Any]) -> list[Any]:
 
 def _held(archived: ArchivedDay, lookup: Lookup) -> list[dict[str, Any]]:
     """The rows of a file in which somebody stands."""
-    pattern = narrowing.of_terms(lookup) if isinstance(lookup, Terms) else None
-    return [row for row in reading.matching(archived, pattern, WORDS) if _stands_in(row, lookup)]
+    return [row for row in reading.matching(archived, narrowing.of(lookup), WORDS) if _stands_in(row, lookup)]
 
 
 def _stands_in(row: Mapping[str, Any], lookup: Lookup) -> bool:
@@ -99,13 +96,15 @@ def _erase(keys: Sequence[Any], erasing: Erasing) -> None:
             return {"text": "", "messages": None, "detail": detail, "comment": row["comment"] and ""}
         return {"comment": lookup.taken_out(row["comment"])}
 
-    pattern = narrowing.of_terms(lookup) if isinstance(lookup, Terms) else None
+    pattern = narrowing.of(lookup)
     for archived in ArchivedDay.objects.kept().filter(pk__in=keys).exclude(pool=None):
         _rewrite(archived, pattern, change, WORDS)
         erasing.tick()
 
 
-def _rewrite(archived: ArchivedDay | None, pattern: str | None, change: Change, columns: Sequence[str]) -> None:
+def _rewrite(
+    archived: ArchivedDay | None, pattern: narrowing.Pattern | None, change: Change, columns: Sequence[str]
+) -> None:
     """Write a file anew, where `change` changes any of its rows. Raises ArchiveError."""
     for _n in range(days.TRIES):
         if archived is None or archived.pool is None:

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db.models import Max, Min, Sum
 
 from agents_app.models import ApiKey, Pool
+from agents_app.texts.narrowing import Pattern
 from training_app.decision_archive import days, storage
 from training_app.decision_archive.storage import ArchiveError
 from training_app.models import ArchivedDay, Decision, Outcome, RouterModel
@@ -177,12 +178,12 @@ def period(pool: Pool, search: Search, at_once: int = 1_000) -> Iterator[Archive
             after = {"after": some[-1]["id"]}
 
 
-def matching(archived: ArchivedDay, pattern: str | None, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a file of which one of these columns matches a pattern of RE2, or all of them without one. Raises ArchiveError."""
+def matching(archived: ArchivedDay, pattern: Pattern | None, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a file of which one of these columns matches the pattern, or all of them without one. Raises ArchiveError."""
     if pattern is None:
         return _rows(archived, [], {}, OLDEST_FIRST, archived.rows)
     any_of = " OR ".join(f"coalesce(regexp_matches({column}, $pattern), false)" for column in columns)
-    return _rows(archived, [f"({any_of})"], {"pattern": pattern}, OLDEST_FIRST, archived.rows, rare=True)
+    return _rows(archived, [f"({any_of})"], {"pattern": pattern.re2()}, OLDEST_FIRST, archived.rows, rare=True)
 
 
 # --- DuckDB -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models, transaction
 from django.urls import reverse
 
-from agents_app.texts import columns
+from agents_app.texts import columns, narrowing
 from routerweb import holds
 from routerweb.erasing import ErasedQuery, Erasing, Fate, Lookup, RowRule
 from routerweb.holds import Content
@@ -88,13 +88,21 @@ def _rewrite(stored: models.QuerySet[Artifact], change: Callable[[dict[str, byte
 def forget_decisions(erased: Sequence[ErasedQuery]) -> None:
     """Blank the texts of decisions on them or on turns of their conversations, and the comments on those; what was answered stays,
     and cannot be replayed."""
-    is_on_any = on_any([query.text for query in erased])
-    rows = Decision.objects.order_by().exclude(text="").values_list("pk", "text", "messages").iterator(chunk_size=2_000)
+    texts = [query.text for query in erased]
+    is_on_any, pattern = on_any(texts), narrowing.of_texts(said_in(texts))
+    words = [column for column in holds.columns(Decision, Content.QUERY) if column.attname in ("text", "messages")]
+    may_be = narrowing.narrowed(Decision.objects.order_by().exclude(text=""), words, pattern)
+    rows = may_be.values_list("pk", "text", "messages").iterator(chunk_size=2_000)
     keys_on_any = [key for key, of, messages in rows if is_on_any(from_json(of, messages))]
     for keys in columns.chunks(keys_on_any):
         with transaction.atomic():
             Decision.objects.filter(pk__in=keys).update(text="", messages=None)
             Outcome.objects.filter(decision_id__in=keys).update(comment="")
+
+
+def said_in(texts: Sequence[str]) -> set[str]:
+    """The first and the last message of each text, one of which stands in every decision that `on_any` finds."""
+    return {message["content"] for text in texts for message in (as_json(text)[0], as_json(text)[-1])}
 
 
 def on_any(texts: Sequence[str]) -> Callable[[str], bool]:
