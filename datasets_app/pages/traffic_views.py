@@ -1,5 +1,8 @@
 """The page Traffic: what came in as traces, and the two clicks from there to labeling."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -10,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app import pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.models import Agent
 from datasets_app.traces import names, traffic
 from routerweb.http import page
 from routerweb.pages import parameters
@@ -26,6 +30,8 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": pool,
         "traffic": figures,
+        "missing": _missing(figures, list(pool.agents.active().order_by("number"))),
+        "explained": traffic.explained(pool),
         "has_agents": pool.agents.active().exists(),
         "rated": any(agent.rated for agent in figures.answering),
         "sample": min(traffic.SAMPLE, figures.unasked),
@@ -41,16 +47,57 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MissingName:
+    """A name that traces have and the pool lacks, in how many turns, and what it may be: groups of (choice, word), one preselected."""
+
+    name: str
+    turns: int
+    choices: Sequence[tuple[str, str]]
+    agents: Sequence[tuple[str, str]]
+    names: Sequence[tuple[str, str]]
+    chosen: str
+
+
+def _missing(figures: traffic.Traffic, agents: Sequence[Agent]) -> list[MissingName]:
+    """The missing names with a guess each: an agent, or a more frequent name, that begins alike. Others are agents to be added."""
+    listed = [name for name, _turns in figures.missing]
+    choices = [
+        (traffic.NEW, _("Add it as an agent")),
+        (traffic.NO_AGENT, _("No agent to route to")),
+        ("", _("Decide later")),
+    ]
+    of_agent = {agent.name: f"{traffic.IS_AGENT}{agent.number}" for agent in agents}
+    shown: list[MissingName] = []
+    for place, (name, turns) in enumerate(figures.missing):
+        agent, other = (
+            names.guess(name, of_agent),
+            names.guess(name, [one.name for one in shown if one.chosen == traffic.NEW]),
+        )
+        chosen = of_agent[agent] if agent else f"{traffic.IS_NAME}{other}" if other else traffic.NEW
+        others = [(f"{traffic.IS_NAME}{one}", one) for one in [*listed[:place], *listed[place + 1 :]]]
+        shown.append(MissingName(name, turns, choices, [(of_agent[one], one) for one in of_agent], others, chosen))
+    return shown
+
+
 @require_POST
 @require_role(Role.OPS)
 def traffic_agents(request: HttpRequest, slug: str) -> HttpResponse:
-    """Add the agents that traces name and the pool lacks."""
-    pool = get_pool(request, slug)
+    """Say what names in traces mean that the pool lacks: `name-N` is what `means-N` says (`traffic.explain_names`). `forget` is a name
+    that is asked about again."""
+    pool, actor = get_pool(request, slug), person(request)
+    if "forget" in request.POST:
+        if traffic.forget_name(pool, request.POST["forget"], actor):
+            messages.success(request, _("What this name means is open again."))
+        return redirect("traffic", slug)
+    sent, place = {}, 0
+    while f"name-{place}" in request.POST:
+        sent[request.POST[f"name-{place}"]] = request.POST.get(f"means-{place}", "")
+        place += 1
     with show_errors(request, pools.PoolError):
-        added = traffic.add_missing(pool, request.POST.getlist("name"), person(request))
-        names.read_again(pool)
+        added = traffic.explain_names(pool, sent, actor)
         message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
-        messages.success(request, message)
+        messages.success(request, message if added else _("The names are saved."))
     return redirect("traffic", slug)
 
 

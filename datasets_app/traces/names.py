@@ -1,7 +1,7 @@
 """Which agents of a pool the names in traces mean, and which the pool lacks."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agents_app.background_work import work
 from agents_app.models import Agent as AgentRow
@@ -15,6 +15,10 @@ WORK = "read_names_again"
 BATCH = 2_000
 #: Words around an agent's name in code: `billing_agent`, `BillingAssistant`, `agent-billing`.
 _AROUND = re.compile(r"^(?:agent|ask|call)(?=.)|(?<=.)(?:subagent|agent|assistant|bot|specialist|tool)$")
+#: A version behind it: `billing-agent-v2`, `Billing v1.3`.
+_VERSION = re.compile(r"(?<=.)v\d+$")
+#: Letters that the beginning of a name needs to be guessed for a longer one: `doc_agent` for Documents.
+SHORTEST_GUESS = 3
 
 
 def letters(name: str) -> str:
@@ -23,49 +27,74 @@ def letters(name: str) -> str:
 
 
 def core(name: str) -> str:
-    """A name's letters without the words that code puts around it."""
-    return _AROUND.sub("", letters(name))
+    """A name's letters without the words that code puts around it, and without a version."""
+    return _AROUND.sub("", _VERSION.sub("", letters(name)))
+
+
+def guess(name: str, others: Iterable[str]) -> str:
+    """The one of other names that begins like this one, or that this one begins like; "" for none or several."""
+    form = core(name)
+    near = [other for other in others if _one_begins(form, core(other))]
+    return near[0] if len(near) == 1 else ""
+
+
+def _one_begins(form: str, other: str) -> bool:
+    shorter, longer = sorted((form, other), key=len)
+    return len(shorter) >= SHORTEST_GUESS and longer.startswith(shorter)
 
 
 class Roster:
-    """The agents of one pool by what traces may call them: key, name, name without “agent”, or a label that somebody explained in an
-    import. A name that two agents could mean is nobody's. A merged agent's names mean the one that it counts as, a retired one's
-    nobody. Two database queries."""
+    """The agents of one pool by what traces may call them: key or name, the same without “agent” and a version, or a label that
+    somebody explained in an import or on the page Traffic. The whole name goes first. A name that two agents could mean is nobody's. A
+    merged agent's names mean the one that it counts as, a retired one's nobody. Two database queries."""
 
     def __init__(self, pool: Pool) -> None:
         columns = ("number", "name", "key", "state", "merged_into__number", "merged_at")
         agents = list(pool.agents.order_by("number").values_list(*columns))
-        active = {number for number, _name, _key, state, *_ in agents if state == AgentRow.State.ACTIVE}
+        self._active = {number for number, _name, _key, state, *_ in agents if state == AgentRow.State.ACTIVE}
         steps = {number: Merge(into, since) for number, *_, into, since in agents if into is not None}
         counts_as = {number: end_of(number, steps) for number, *_ in agents}
-        names: dict[str, set[int]] = {}
-        names_of_gone: dict[str, set[int]] = {}
-        for number, name, key, *_ in agents:
-            for form in (letters(name), core(name), letters(key), core(key)):
-                (names if number in active else names_of_gone).setdefault(form, set()).add(counts_as[number])
-        by_name = {form: ids for form, ids in {**names_of_gone, **names}.items() if form}
-        self._agents = {form: min(ids) for form, ids in by_name.items() if len(ids) == 1 and ids <= active}
-        self._retired = {form for form, ids in by_name.items() if not ids & active}
+        named = [(number in self._active, counts_as[number], (name, key)) for number, name, key, *_ in agents]
+        self._whole, self._core = _by_form(named, letters), _by_form(named, core)
+        said = LabelValue.objects.filter(pool=pool).order_by("pk").values_list("value", "agents")
         self._said: dict[str, list[int]] = {
-            value: sorted({counts_as[agent] for agent in ids or [] if counts_as.get(agent) in active})
-            for value, ids in LabelValue.objects.filter(pool=pool).values_list("value", "agents")
+            value: sorted({counts_as[agent] for agent in ids or [] if counts_as.get(agent) in self._active})
+            for value, ids in said
         }
+        self._said_core = {core(value): ids for value, ids in self._said.items()}
+
+    def _meant(self, name: str) -> set[int]:
+        """The ids of all agents that a name may mean."""
+        return self._whole.get(letters(name)) or self._core.get(core(name)) or set()
 
     def agents(self, name: str) -> list[int]:
         """The ids that a name means, [] for an agent that the pool lacks."""
         if normalise(name) in self._said:
             return self._said[normalise(name)]
-        agents = self._agents.get(letters(name)) or self._agents.get(core(name))
-        return [] if agents is None else [agents]
+        meant = self._meant(name)
+        if len(meant) == 1 and meant <= self._active:
+            return list(meant)
+        return self._said_core.get(core(name), [])
 
     def lacks(self, name: str) -> bool:
         """Whether a name means no agent, no retired one either, and nobody has said that it means none."""
-        gone = letters(name) in self._retired or core(name) in self._retired
-        return normalise(name) not in self._said and not gone and not self.agents(name)
+        meant = self._meant(name)
+        gone = bool(meant) and not meant & self._active
+        return core(name) not in self._said_core and not gone and not self.agents(name)
 
     def of(self, names: Iterable[Sequence[str]]) -> list[int]:
         """The sorted ids of all [role, name]."""
         return sorted({agent for _role, name in names for agent in self.agents(name)})
+
+
+def _by_form(named: Iterable[tuple[bool, int, tuple[str, str]]], form_of: Callable[[str], str]) -> dict[str, set[int]]:
+    """Form of a name → ids that have it, of (whether active, the id that it counts as, name and key); active agents go first."""
+    active: dict[str, set[int]] = {}
+    gone: dict[str, set[int]] = {}
+    for is_active, counts_as, texts in named:
+        for form in filter(None, map(form_of, texts)):
+            (active if is_active else gone).setdefault(form, set()).add(counts_as)
+    return {**gone, **active}
 
 
 def read_again(pool: Pool) -> int:

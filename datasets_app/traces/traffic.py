@@ -1,22 +1,25 @@
 """What came in as traces, for the page Traffic: who answered, which agents the pool lacks, and what to label first."""
 
 import random
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.translation import get_language_info, gettext_lazy
 from django.utils.translation import gettext as _
 
-from agents_app import pools
+from agents_app import audit, pools
 from agents_app.models import Agent, Pool
+from datasets_app.files import meanings
 from datasets_app.labels import sending
-from datasets_app.models import Label, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
+from datasets_app.models import Label, LabelValue, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
+from datasets_app.traces import names
 from datasets_app.traces.names import Roster, core, is_agent
 from datasets_app.traces.spans import AGENT
 from training_app.engine.judging import asking_order
@@ -77,7 +80,7 @@ def read(pool: Pool) -> Traffic:
     answering: dict[int | None, Answering] = {}
     hours, lengths, sources = [0] * 24, Counter[str](), Counter[str]()
     missing, spellings, whole = Counter[str](), Counter[str](), set[str]()
-    for at, agents, names, success, _conversation, source, length in rows:
+    for at, agents, who, success, _conversation, source, length in rows:
         hours[timezone.localtime(at).hour] += 1
         lengths[next((str(label) for max_length, label in LENGTHS if length <= max_length), str(LONGER))] += 1
         sources[source.partition(" · ")[0]] += 1
@@ -86,10 +89,10 @@ def read(pool: Pool) -> Traffic:
             answering_agent.turns += 1
             answering_agent.rated += success is not None
             answering_agent.good += bool(success)
-        lacking = {name for role, name in names if is_agent(role) and roster.lacks(name)}
+        lacking = {name for role, name in who if is_agent(role) and roster.lacks(name)}
         spellings.update(lacking)
         missing.update({_one(name) for name in lacking})
-        whole |= {name for role, name in names if role == AGENT}
+        whole |= {name for role, name in who if role == AGENT}
     order = [str(label) for _most, label in LENGTHS] + [str(LONGER)]
     return Traffic(
         turns=len(rows),
@@ -132,17 +135,70 @@ def _one(name: str) -> str:
 def _written(turns: Counter[str], spellings: Counter[str], whole: set[str]) -> list[tuple[str, int]]:
     """(name, turns) of each agent, the most frequent first. Of its spellings, one of an agent's own span goes before a handoff's, then
     one with capitals or spaces, as people write names, then the most frequent."""
-    names: dict[str, tuple[bool, bool, int, str]] = {}
+    best: dict[str, tuple[bool, bool, int, str]] = {}
     for name, count in spellings.items():
         rank = (name in whole, name != name.lower() or " " in name, count, name)
-        names[_one(name)] = max(names.get(_one(name), rank), rank)
-    return sorted(((names[one][-1], count) for one, count in turns.items()), key=lambda pair: (-pair[1], pair[0]))
+        best[_one(name)] = max(best.get(_one(name), rank), rank)
+    return sorted(((best[one][-1], count) for one, count in turns.items()), key=lambda pair: (-pair[1], pair[0]))
 
 
-def add_missing(pool: Pool, names: Sequence[str], actor: Any) -> list[Agent]:
-    """Add the agents that traces name and the pool lacks; names that traffic does not have are passed over. Raises PoolError."""
-    lacking = {name for name, _turns in read(pool).missing}
-    return [pools.add_agent(pool, name, actor=actor) for name in dict.fromkeys(names) if name in lacking]
+#: What people say of a name that traces have and the pool lacks: an agent to add, no agent, the agent with an id, another such name.
+NEW, NO_AGENT, IS_AGENT, IS_NAME = "new", "none", "agent-", "name-"
+
+
+def explain_names(pool: Pool, choices: Mapping[str, str], actor: Any) -> list[Agent]:
+    """Keep what names of the pool's `missing` agents mean, in all their spellings, and add those that are NEW; returns these. A choice
+    is NEW, NO_AGENT, IS_AGENT with an id, IS_NAME with a name that is chosen to be NEW, or "" for later. Names that traffic does not
+    have are passed over. Raises PoolError."""
+    spellings = _spellings_lacked(pool)
+    chosen = {name: choice for name, choice in choices.items() if choice and _one(name) in spellings}
+    active = set(pool.agents.active().values_list("number", flat=True))
+    with transaction.atomic():
+        added = {name: pools.add_agent(pool, name, actor=actor) for name, choice in chosen.items() if choice == NEW}
+        numbers = {f"{IS_AGENT}{number}": number for number in active}
+        numbers |= {f"{IS_NAME}{name}": agent.number for name, agent in added.items()}
+        for name, choice in chosen.items():
+            if choice == NEW:
+                continue
+            if choice != NO_AGENT and choice not in numbers:
+                raise pools.PoolError(
+                    _("Choose what “%(name)s” is: the agent chosen for it is not there.") % {"name": name}
+                )
+            agents = None if choice == NO_AGENT else [numbers[choice]]
+            for value in {meanings.key_of(spelling)[: meanings.LONGEST] for spelling in spellings[_one(name)]}:
+                LabelValue.objects.update_or_create(pool=pool, value=value, defaults={"agents": agents})
+        if chosen:
+            detail = {"names": len(chosen), "added": len(added)}
+            audit.record("traffic.names", actor=actor, target=pool.name, pool=pool, detail=detail)
+    names.read_again(pool)
+    return list(added.values())
+
+
+def explained(pool: Pool) -> list[tuple[str, Agent | None]]:
+    """(name, its agent, None for no agent) of the names that somebody explained on the page Traffic."""
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    values = LabelValue.objects.filter(pool=pool, upload=None).values_list("value", "agents")
+    return [(value, agents.get(ids[0]) if ids else None) for value, ids in values]
+
+
+def forget_name(pool: Pool, value: str, actor: Any) -> bool:
+    """Ask about an explained name again; returns whether there was one."""
+    if not LabelValue.objects.filter(pool=pool, upload=None, value=value).delete()[0]:
+        return False
+    audit.record("traffic.name_forgotten", actor=actor, target=value, pool=pool)
+    names.read_again(pool)
+    return True
+
+
+def _spellings_lacked(pool: Pool) -> dict[str, set[str]]:
+    """Form of a missing agent's name → its spellings in the newest turns."""
+    roster, spellings = Roster(pool), defaultdict[str, set[str]](set)
+    newest = TracedTurn.objects.filter(pool=pool).order_by("-pk").values_list("names", flat=True)[:NEWEST]
+    for pairs in newest:
+        for role, name in pairs:
+            if is_agent(role) and roster.lacks(name):
+                spellings[_one(name)].add(name)
+    return spellings
 
 
 def came_in(pool: Pool) -> bool:

@@ -62,7 +62,7 @@ def test_conversations_lead_to_a_router(first_admin: Callable[[str], Walker], tm
     ada.tell()
     ada.restart()
     ada.click(ada.link("See who answered"))
-    ada.click(ada.button("Add these agents"))
+    ada.click(ada.button("Save"))
     ada.sees("5 agents were added.")
     ada.click(ada.button("Queue them and label"))
     ada.look()

@@ -66,11 +66,71 @@ def test_it_says_in_which_languages_the_newest_turns_are(came_in, ops, monkeypat
 
 
 def test_one_click_adds_the_agents_that_the_pool_lacks(came_in, ops) -> None:
-    ops.post("/p/support/traffic/agents/", {"name": ["refunds_agent", "nobody knows it"]})
+    names_sent = {"name-0": "refunds_agent", "means-0": "new", "name-1": "nobody knows it", "means-1": "new"}
+    ops.post("/p/support/traffic/agents/", names_sent)
     added = came_in.agents.get(name="refunds_agent")
     assert came_in.agents.count() == 5
     assert TracedTurn.objects.filter(agents=[added.number]).count() == 60
     assert traffic.read(came_in).missing == []
+
+
+def _asked(pool: Pool, *who: str) -> None:
+    turns_asked = [Turn(f"asked-{n}", 1_772_359_200.0, [["user", f"asked {n}"]]) for n in range(len(who))]
+    for turn, name in zip(turns_asked, who, strict=True):
+        turn.names = [[AGENT, name]]
+    storing.store(pool, turns_asked)
+
+
+def test_a_name_is_said_to_be_an_agent_another_name_or_none(came_in, ops) -> None:
+    _asked(came_in, "doc_desk", "Documents", "documents_v3", "fallback", "later")
+    billing = came_in.agents.get(name="Billing")
+    sent = ["refunds_agent", f"agent-{billing.number}", "Documents", "new", "doc_desk", "name-Documents", "fallback", "none"]
+    sent += ["later", ""]
+    form = {f"{'means' if place % 2 else 'name'}-{place // 2}": value for place, value in enumerate(sent)}
+    ops.post("/p/support/traffic/agents/", form)
+    documents = came_in.agents.get(name="Documents")
+    assert came_in.agents.count() == 5
+    assert TracedTurn.objects.filter(agents=[documents.number]).count() == 3
+    assert TracedTurn.objects.filter(agents=[billing.number]).count() == 120
+    assert [name for name, _turns in traffic.read(came_in).missing] == ["later"]
+    # What comes later is read likewise, in other spellings and versions too.
+    storing.store(came_in, [turn := Turn("new", 1_772_359_200.0, [["user", "new"]])])
+    turn.names = [[AGENT, "DocDesk-v2"]]
+    assert names.Roster(came_in).of(turn.names) == [documents.number]
+    shown = ops.get("/p/support/traffic/").content.decode()
+    assert "3 names that were explained" in shown
+    ops.post("/p/support/traffic/agents/", {"forget": "refunds_agent"})
+    assert dict(traffic.read(came_in).missing) == {"refunds_agent": 60, "later": 1}
+    assert TracedTurn.objects.filter(agents=[billing.number]).count() == 60
+
+
+def test_names_that_mean_an_agent_that_is_not_there_change_nothing(came_in, ops) -> None:
+    sent = {"name-0": "refunds_agent", "means-0": "new", "name-1": "other", "means-1": "agent-99"}
+    _asked(came_in, "other")
+    shown = ops.post("/p/support/traffic/agents/", sent, follow=True).content.decode()
+    assert "Choose what “other” is" in shown
+    assert came_in.agents.count() == 4
+
+
+def test_names_that_begin_alike_are_guessed_to_be_one(came_in, ops) -> None:
+    _asked(came_in, "bill_bot", "refund-desk", "Refunds Desk", "Refunds Desk", "surgery")
+    shown = ops.get("/p/support/traffic/").content.decode()
+    chosen = re.findall(r'<option value="([^"]*)" selected>', shown)
+    # refunds_agent, Refunds Desk (begins like it), bill_bot (like Billing), refund-desk and surgery (like none)
+    assert chosen == ["new", "name-refunds_agent", f"agent-{came_in.agents.get(name='Billing').number}", "new", "new"]
+
+
+def test_a_whole_name_goes_before_one_without_its_version(came_in) -> None:
+    from agents_app import pools
+
+    second = pools.add_agent(came_in, "Billing v2")
+    first = came_in.agents.get(name="Billing")
+    roster = names.Roster(came_in)
+    assert roster.agents("billing_v2") == [second.number]
+    assert roster.agents("billing") == [first.number]
+    assert roster.agents("billing-agent-v7") == []  # either could be meant
+    pools.retire(second, actor=None)
+    assert names.Roster(came_in).agents("billing-agent-v7") == [first.number]
 
 
 def test_each_missing_agent_is_counted_once_a_turn_however_traces_write_it(came_in) -> None:
@@ -141,7 +201,7 @@ def test_a_pool_without_agents_is_asked_for_these_first(came_in, ops) -> None:
     came_in.agents.update(state=Agent.State.RETIRED)
     shown = ops.get("/p/support/traffic/").content.decode()
     assert "Queue them" not in shown
-    assert re.search("rw-button-primary[^>]*>Add these agents", shown)
+    assert re.search("rw-button-primary[^>]*>Save", shown)
 
 
 def test_the_labeling_page_leads_on(came_in, ops, person) -> None:
