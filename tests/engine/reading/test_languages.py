@@ -28,6 +28,11 @@ from training_app.engine.reading.languages import counted, language_of
         ("", ""),
         ("1234 !?", ""),
         ("Fenmore", ""),
+        ("in", ""),
+        ("ja", ""),
+        ("come", ""),
+        ("Ja, bitte morgen", "de"),
+        ("in the morning", "en"),
     ],
 )
 def test_a_text_is_in_its_language(text: str, language: str) -> None:
