@@ -151,6 +151,11 @@ def test_the_key_at_fault_is_named_down_to_its_place() -> None:
     assert (bad.field, bad.reason) == ("meta.notes[1]", "holds half of a surrogate pair (\\ud800)")
 
 
+def test_what_is_not_json_is_a_whole_sentence() -> None:
+    (bad,) = read('{"text": "a\x01"}')
+    assert bad.reason == "not JSON: Invalid control character"
+
+
 def test_whole_surrogate_pairs_are_text() -> None:
     (row,) = read('{"text": "\\ud83d\\ude00", "note": "\\ud83d\\ude00"}')
     assert (row.text, row.extra) == ("😀", {"note": "😀"})

@@ -77,7 +77,7 @@ def _json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise BadRow(f"not JSON: {error.msg}", excerpt=short(text)) from None
+        raise BadRow(f"not JSON: {error.msg.removesuffix(' at')}", excerpt=short(text)) from None
     except ValueError:  # Python reads no whole number of more than 4,300 digits
         raise BadRow(f"holds a whole number of more than {MAX_DIGITS} digits", excerpt=short(text)) from None
     except RecursionError:
