@@ -54,7 +54,8 @@ class Answering:
 
 @dataclass(slots=True)
 class Traffic:
-    """What the newest turns say. `newest` of them were counted; `missing` are (name, turns) of agents that the pool lacks."""
+    """What the newest turns say. `newest` of them were counted; `missing` are (name, turns) of agents that the pool lacks,
+    `undated` the turns of files that say no time."""
 
     turns: int = 0
     conversations: int = 0
@@ -62,6 +63,7 @@ class Traffic:
     answering: list[Answering] = field(default_factory=list)
     missing: list[tuple[str, int]] = field(default_factory=list)
     hours: dict[str, Any] = field(default_factory=dict)
+    undated: int = 0
     lengths: list[tuple[str, int]] = field(default_factory=list)
     sources: list[tuple[str, int]] = field(default_factory=list)
     languages: list[tuple[str, int]] = field(default_factory=list)
@@ -72,7 +74,7 @@ class Traffic:
 
 def read(pool: Pool) -> Traffic:
     """The pool's newest NEWEST turns, counted. A constant number of database queries."""
-    columns = ("at", "agents", "names", "success", "conversation", "source", "length")
+    columns = ("at", "agents", "names", "success", "conversation", "source", "length", "upload__created_at")
     turns = TracedTurn.objects.filter(pool=pool).order_by("-pk").annotate(length=Length("query__text"))
     rows = list(turns.values_list(*columns)[:NEWEST])
     roster = Roster(pool)
@@ -80,8 +82,10 @@ def read(pool: Pool) -> Traffic:
     answering: dict[int | None, Answering] = {}
     hours, lengths, sources = [0] * 24, Counter[str](), Counter[str]()
     missing, spellings, whole = Counter[str](), Counter[str](), set[str]()
-    for at, agents, who, success, _conversation, source, length in rows:
-        hours[timezone.localtime(at).hour] += 1
+    for at, agents, who, success, _conversation, source, length, uploaded_at in rows:
+        # A turn of a file without times is dated when it is stored, which is after its file came.
+        if uploaded_at is None or at < uploaded_at:
+            hours[timezone.localtime(at).hour] += 1
         lengths[next((str(label) for max_length, label in LENGTHS if length <= max_length), str(LONGER))] += 1
         sources[source.partition(" · ")[0]] += 1
         for number in [number_ for number_ in agents if number_ in by_number] or [None]:
@@ -104,6 +108,7 @@ def read(pool: Pool) -> Traffic:
             "type": "bar", "labels": [f"{hour:02}" for hour in range(24)], "datasets": [{"label": _("turns"), "data": hours}],
             "x": _("hour of the day"), "y": _("turns"),
         },
+        undated=len(rows) - sum(hours),
         lengths=[(label, lengths[label]) for label in order],
         sources=sources.most_common(),
         languages=_languages(list(turns.values_list("query__text", flat=True)[:READ])),

@@ -4,10 +4,11 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labels, queue
-from datasets_app.models import Query, QueueItem, TracedTurn
+from datasets_app.models import Import, Query, QueueItem, TracedTurn
 from datasets_app.traces import names, storing, traffic
 from datasets_app.traces.spans import AGENT
 from datasets_app.traces.turns import Turn
@@ -63,6 +64,15 @@ def test_it_says_in_which_languages_the_newest_turns_are(came_in, ops, monkeypat
     monkeypatch.setattr(traffic, "READ", 4)
     assert traffic.read(came_in).languages == [("German", 2), ("Russian", 1), ("too short to tell, or another", 1)]
     assert "Russian" in ops.get("/p/support/traffic/").content.decode()
+
+
+def test_hours_count_only_turns_whose_time_is_known(came_in, ops) -> None:
+    dataset = came_in.datasets.get(name=storing.DATASET)
+    upload = Import.objects.create(dataset=dataset, file_name="chats.jsonl", format="jsonl")
+    TracedTurn.objects.filter(success=False).update(upload=upload, at=timezone.now())
+    seen = traffic.read(came_in)
+    assert (sum(seen.hours["datasets"][0]["data"]), seen.undated) == (110, 10)
+    assert "10 turns are from files that say no time." in ops.get("/p/support/traffic/").content.decode()
 
 
 def test_one_click_adds_the_agents_that_the_pool_lacks(came_in, ops) -> None:
