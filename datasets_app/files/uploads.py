@@ -1,5 +1,7 @@
 """Uploaded files: kept in the database in pieces, so that a worker on any machine can read them, until they have been read."""
 
+import hashlib
+
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
@@ -41,8 +43,12 @@ def receive(
             bytes_total=file.size or 0,
             undo={"dataset": True} if made_dataset else {},
         )
+        digest = hashlib.sha256()
         for position, content in enumerate(file.chunks(CHUNK_BYTES)):
             ImportChunk.objects.create(upload=upload, position=position, content=content)
+            digest.update(content)
+        upload.digest = digest.hexdigest()
+        upload.save(update_fields=["digest"])
         audit.record("import.started", actor=author, target=name, pool=dataset.pool, detail={"import": upload.pk})
         if reading is None:
             imports.enqueue(upload)

@@ -41,6 +41,14 @@ class Import(Job):
     last_line = models.PositiveIntegerField(
         default=0, editable=False, help_text=_("Where the last stored row begins: the next attempt goes on behind it.")
     )
+    digest = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text=_("SHA-256 of the file, so that one that comes again is known; empty for a file that a command read."),
+    )
     bytes_total = models.PositiveBigIntegerField(default=0)
     bytes_read = models.PositiveBigIntegerField(default=0)
     rows_read = models.PositiveIntegerField(default=0)
@@ -55,7 +63,7 @@ class Import(Job):
         editable=False,
         help_text=_("What the import made beside queries and labels, by keys, so that all of it can be undone."),
     )
-    holds = Holds(remark=[file_name, reading], neither=[undo])
+    holds = Holds(remark=[file_name, reading], neither=[undo, digest])
 
     class Meta:
         ordering = ("-pk",)
@@ -74,6 +82,11 @@ class Import(Job):
     def ended(self) -> bool:
         """Whether the import is done, failed or cancelled."""
         return self.status in (self.Status.DONE, self.Status.FAILED, self.Status.CANCELLED)
+
+    def earlier(self) -> "Import | None":
+        """The newest import of the same file into the same pool before this one that read rows, None where there is none."""
+        same = Import.objects.filter(dataset__pool=self.dataset.pool_id, digest=self.digest, rows_read__gt=0)
+        return same.filter(pk__lt=self.pk).select_related("dataset").first() if self.digest else None
 
     @property
     def known_changed(self) -> int:

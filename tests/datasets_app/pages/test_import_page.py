@@ -94,6 +94,19 @@ def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client,
     assert Query.objects.get(text="late").state == "unlabeled"
 
 
+def test_a_file_that_was_imported_before_says_so(ops: Client, clinic: Pool) -> None:
+    content = b"Message;Team(s)\nmy pills;Pharmacy\n"
+    first = send(ops, content)
+    assert "was imported" not in ops.get(first).text
+    ops.post(first, fields(ops.get(first)))
+    tasks.read_upload(Import.objects.get().pk)
+    again = ops.get(send(ops, content, "copy.csv")).text
+    assert "The same file was imported" in again
+    assert reverse("import_detail", args=["clinic", Import.objects.order_by("pk")[0].pk]) in again
+    Import.objects.filter(status="choosing").delete()
+    assert "was imported" not in ops.get(send(ops, content + b"hi;Pharmacy\n")).text
+
+
 @pytest.mark.at_length
 def test_what_was_said_once_is_remembered(ops: Client, clinic: Pool) -> None:
     address = send(ops, CONTENT)
