@@ -47,7 +47,9 @@ class Import(Job):
         default="",
         db_default="",
         editable=False,
-        help_text=_("SHA-256 of the file, so that one that comes again is known; empty for a file that a command read."),
+        help_text=_(
+            "SHA-256 of the file, so that one that comes again is known; empty for a file that a command read."
+        ),
     )
     bytes_total = models.PositiveBigIntegerField(default=0)
     bytes_read = models.PositiveBigIntegerField(default=0)

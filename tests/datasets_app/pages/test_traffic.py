@@ -94,7 +94,16 @@ def _asked(pool: Pool, *who: str) -> None:
 def test_a_name_is_said_to_be_an_agent_another_name_or_none(came_in, ops) -> None:
     _asked(came_in, "doc_desk", "Documents", "documents_v3", "fallback", "later")
     billing = came_in.agents.get(name="Billing")
-    sent = ["refunds_agent", f"agent-{billing.number}", "Documents", "new", "doc_desk", "name-Documents", "fallback", "none"]
+    sent = [
+        "refunds_agent",
+        f"agent-{billing.number}",
+        "Documents",
+        "new",
+        "doc_desk",
+        "name-Documents",
+        "fallback",
+        "none",
+    ]
     sent += ["later", ""]
     form = {f"{'means' if place % 2 else 'name'}-{place // 2}": value for place, value in enumerate(sent)}
     ops.post("/p/support/traffic/agents/", form)
