@@ -330,15 +330,29 @@ def promises(card: Card) -> list[dict[str, Any]]:
 
 
 def handoffs(card: Card) -> str:
-    """How the model does beside who answered until now, in a sentence; "" without traces of enough test queries."""
+    """How the model does beside who answered until now, in sentences; "" without traces of enough test queries."""
     beside = card.content.get("handoffs")
     if not beside or beside["queries"] < LEAST_CHECKED:
         return ""
     figures = {name: round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours")}
-    return _(
+    said = _(
         "Today's handoffs are right in %(today)d of 100, the router in %(router)d, on the same %(queries)d queries."
     ) % {
         "today": figures["metrics"],
         "router": figures["ours"],
         "queries": beside["queries"],
     }
+    lead = beside["difference"]["exact"]
+    if handoffs_are_better(card):
+        return (
+            said
+            + " "
+            + _("With this router, more answers would be wrong than today: label more queries and train again.")
+        )
+    return said if lead["low"] > 0 else said + " " + _("That does not show which of them is better.")
+
+
+def handoffs_are_better(card: Card) -> bool:
+    """Whether who answered until now is shown to be right more often than the model, on enough test queries."""
+    beside = card.content.get("handoffs")
+    return bool(beside) and beside["queries"] >= LEAST_CHECKED and beside["difference"]["exact"]["high"] < 0

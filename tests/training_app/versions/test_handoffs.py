@@ -62,8 +62,25 @@ def test_few_test_queries_leave_it_to_all_that_were_cross_validated(labeled, fre
 
 
 def test_it_is_said_from_fifty_queries_on() -> None:
-    beside = {"queries": 212, "metrics": {"exact": {"mean": 0.71}}, "ours": {"exact": {"mean": 0.86}}}
+    better = {"exact": {"mean": 0.15, "low": 0.08, "high": 0.22}}
+    figures = {"metrics": {"exact": {"mean": 0.71}}, "ours": {"exact": {"mean": 0.86}}}
+    beside = {"queries": 212, **figures, "difference": better}
     said = scorecards.handoffs(Card(content={"handoffs": beside}))
     assert said == "Today's handoffs are right in 71 of 100, the router in 86, on the same 212 queries."
     assert scorecards.handoffs(Card(content={"handoffs": {**beside, "queries": 49}})) == ""
     assert scorecards.handoffs(Card()) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "worse", "end"),
+    [
+        (-0.6, -0.3, True, "more answers would be wrong than today: label more queries and train again."),
+        (-0.1, 0.1, False, "That does not show which of them is better."),
+        (0.1, 0.2, False, "on the same 80 queries."),
+    ],
+)
+def test_it_says_which_of_them_is_better(low: float, high: float, worse: bool, end: str) -> None:
+    figures = {"metrics": {"exact": {"mean": 0.9}}, "ours": {"exact": {"mean": 0.5}}}
+    card = Card(content={"handoffs": {"queries": 80, **figures, "difference": {"exact": {"low": low, "high": high}}}})
+    assert scorecards.handoffs_are_better(card) == worse
+    assert scorecards.handoffs(card).endswith(end)

@@ -39,6 +39,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "guarantee": scorecards.guarantee(model.card),
         "promises": scorecards.promises(model.card),
         "handoffs": scorecards.handoffs(model.card),
+        "handoffs_are_better": scorecards.handoffs_are_better(model.card),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
