@@ -66,7 +66,7 @@ def missing(source: Path, traffic: int, draws: range) -> None:
     talks, test_talks = (np.array([gaps.conversation(one.text) for one in rows]) for rows in (learnt, folder.test))
     required, needed = rows_of(learnt, folder.agents).required, rows_of(folder.test, folder.agents).required
     common = [a for a in range(len(folder.agents)) if required[:, a].sum() >= 10 and needed[:, a].sum() >= 10]
-    counts = []
+    counts, repeated = [], 0
     for draw in draws:
         rng = np.random.default_rng(100 + draw)
         hidden = rng.choice(common, HIDDEN, replace=False)
@@ -79,14 +79,17 @@ def missing(source: Path, traffic: int, draws: range) -> None:
         sample = gaps.Traffic(test_vectors[rows], test_talks[rows].tolist(), with_nobody(p >= 0.5), doubtful)
         found = gaps.gaps(sample, labeled)
         shares = [needed[rows[list(gap.rows)]][:, hidden].mean(axis=0) for gap in found]
-        proposed = {int(share.argmax()) for share in shares if share.max() >= PURITY}
-        false = sum(share.max() < PURITY for share in shares)
+        right = [int(share.argmax()) for share in shares if share.max() >= PURITY]
+        proposed, false = set(right), len(shares) - len(right)
+        repeated += len(right) - len(proposed)
         counts.append((len(proposed), false))
         names = ", ".join(folder.agents[a].name for a in hidden)
         print(f"{names}: {len(proposed)} of {HIDDEN} proposed, {false} of {len(found)} proposals false", flush=True)
     complete, agents = sum(n == HIDDEN for n, _ in counts), sum(n for n, _ in counts)
     print(f"all proposed in {complete} of {len(counts)}, {agents} of {HIDDEN * len(counts)} agents", end="; ")
-    print(f"at most 2 false in {sum(false <= 2 for _, false in counts)}")
+    print(
+        f"at most 2 false in {sum(false <= 2 for _, false in counts)}; {repeated} proposals of an agent proposed before"
+    )
 
 
 def twins(sources: Sequence[Path]) -> None:

@@ -151,3 +151,8 @@ class Query(models.Model):
     def routed_text(self) -> str:
         """The query as it is routed: its text, which knows what was said before it where anything was."""
         return conversations.from_json(self.text, self.messages)
+
+    @property
+    def said_before(self) -> str:
+        """What the user said in the turn before, "" for a first turn."""
+        return conversations.said_before(self.messages)

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import ApiKey, Pool
 from routerweb.holds import Holds
-from training_app.engine.data.conversations import from_json
+from training_app.engine.data.conversations import from_json, said_before
 from training_app.models.versions import RouterModel
 
 
@@ -77,6 +77,11 @@ class Decision(models.Model):
     def routed_text(self) -> str:
         """The query as it was routed: its text, which knows what was said before it where anything was."""
         return from_json(self.text, self.messages)
+
+    @property
+    def said_before(self) -> str:
+        """What the user said in the turn before, "" for a first turn."""
+        return said_before(self.messages)
 
 
 class Outcome(models.Model):

@@ -25,6 +25,12 @@ def turn(*said: str, last: str = "Yes, thanks") -> str:
     return text_of(last, [Message(roles[i % 2], text) for i, text in enumerate(said)])
 
 
+def test_what_the_user_said_before_is_read_of_stored_messages() -> None:
+    assert conversations.said_before(TALK[:2]) == "A table for two"
+    assert conversations.said_before(TALK[1:2]) == ""
+    assert conversations.said_before(None) == ""
+
+
 class TestATurn:
     def test_is_its_text_and_knows_what_was_said_before(self) -> None:
         found = turn("A table for two", "At seven?")

@@ -163,3 +163,14 @@ def test_the_most_mixed_pair_is_first() -> None:
     found = confusions(evidence, {1: 200, 2: 10, 3: 100, 4: 2, 5: 2})
     assert [one.agents for one in found] == [(1, 2), (1, 3)]
     assert found[0] == Confusion((1, 2), 10, pytest.approx(1.0))
+
+
+def test_gaps_with_means_alike_are_one() -> None:
+    """Three groups: two with means at 50 degrees, a third at a right angle to both."""
+    angle = np.radians(50)
+    means = np.array([[1.0, 0, 0], [np.cos(angle), np.sin(angle), 0], [0, 0, 1.0]], np.float32)
+    vectors = np.repeat(means, 4, axis=0)
+    groups = [np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)]
+    assert sorted(sorted(rows.tolist()) for rows in module.joined(vectors, groups)) == [[*range(8)], [*range(8, 12)]]
+    assert len(module.joined(vectors, [groups[0], groups[2]])) == 2
+    assert module.joined(vectors, []) == []

@@ -23,6 +23,8 @@ from training_app.rollout import outcomes
 from training_app.watching import proposals
 
 Kind, State = AgentProposal.Kind, AgentProposal.State
+#: The real one: most tests are not about descriptions.
+attracting = proposals._attracting
 AXES = ("invoice", "parcel", "crash", "visa", "garden")
 
 
@@ -230,3 +232,35 @@ def test_the_page(traffic: Pool, browser: Client) -> None:
     assert Agent.objects.filter(pool=traffic, name="Visas").exists()
     browser.post(address, {"do": "decline", "proposal": overlap.pk})
     assert AgentProposal.objects.get(pk=overlap.pk).state == State.DECLINED
+
+
+def test_replies_are_shown_named_and_told_with_what_was_said_before(labeled: Pool, browser: Client) -> None:
+    rng = random.Random(1)
+    for i in range(12):
+        said = [{"role": "user", "content": f"my visa number {i} runs out {rng.random()}"}]
+        said += [{"role": "assistant", "content": "Shall we renew it?"}]
+        decision = decide(labeled, "yes", [1], 0.1)
+        Decision.objects.filter(pk=decision.pk).update(messages=said)
+    proposals.look(labeled)
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    assert missing.name == "Number out runs"
+    assert "visa" in proposals.words(missing)
+    assert "renew" not in proposals.words(missing)  # the assistant said it
+    shown = browser.get(reverse("proposals", args=["support"])).text
+    assert "runs out" in shown
+
+
+def test_an_agent_without_a_description_attracts_nothing_by_it(
+    labeled: Pool, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "_attracting", attracting)
+    monkeypatch.setattr(proposals, "DRAWN", 1)
+    monkeypatch.setattr(proposals, "DRAWN_IN_VAIN", 0.0)
+    proposals.look(labeled)
+    assert not AgentProposal.objects.filter(kind=Kind.ATTRACTS).exists()
+    labeled.agents.update(description="an invoice, a parcel or a crash")
+    proposals.look(labeled)
+    assert AgentProposal.objects.filter(kind=Kind.ATTRACTS).exists()
+    shown = browser.get(reverse("proposals", args=["support"])).text
+    assert "of all that it draws" in shown
+    assert "of the smaller agent" not in shown

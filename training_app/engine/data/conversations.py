@@ -95,6 +95,11 @@ def opening(text: str) -> str:
     return next((m.content for m in before(text) if m.role == USER and m.content.strip()), str(text))
 
 
+def said_before(earlier: Sequence[Any] | None) -> str:
+    """What the user said in the turn before, of stored messages (`earlier_as_json`); "" for a first turn."""
+    return next((m["content"] for m in reversed(earlier or ()) if m["role"] == USER), "")
+
+
 def as_json(text: str) -> list[dict[str, Any]]:
     """All messages of a query, the last one the text itself."""
     return [*(m.as_json() for m in before(text)), {"role": USER, "content": str(text)}]

@@ -15,6 +15,7 @@ from agents_app.models import Agent, Pool
 from agents_app.pools import PoolError
 from routerweb.http import page
 from routerweb.pages import parameters
+from training_app.engine.data.conversations import earlier_as_json, said_before
 from training_app.models import AgentProposal
 from training_app.watching import proposals
 
@@ -64,7 +65,9 @@ def _row(proposal: AgentProposal, agents: dict[int, Agent], tried: Any, request:
         "one": proposal,
         "agents": [(agent, request.POST.get(f"description-{agent.number}", agent.description)) for agent in about],
         "words": proposals.words(proposal) if proposal.kind == AgentProposal.Kind.MISSING else [],
-        "examples": proposals.example_queries(proposal, EXAMPLES),
+        "examples": [
+            (said_before(earlier_as_json(text)), text) for text in proposals.example_queries(proposal, EXAMPLES)
+        ],
         "went": [(agents[int(number)], count) for number, count in went[:4] if int(number) in agents],
         "tried": tried,
     }
