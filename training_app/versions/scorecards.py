@@ -355,4 +355,6 @@ def handoffs(card: Card) -> str:
 def handoffs_are_better(card: Card) -> bool:
     """Whether who answered until now is shown to be right more often than the model, on enough test queries."""
     beside = card.content.get("handoffs")
-    return bool(beside) and beside["queries"] >= LEAST_CHECKED and beside["difference"]["exact"]["high"] < 0
+    if not beside or beside["queries"] < LEAST_CHECKED:
+        return False
+    return bool(beside["difference"]["exact"]["high"] < 0)

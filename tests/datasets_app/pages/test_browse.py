@@ -147,6 +147,14 @@ def test_the_list_shows_what_the_llm_suggests(client, pool, known):
     assert ">Suggested</th>" not in client.get(url("queries", pool), {"q": "state:gold"}).content.decode()
 
 
+def test_a_later_turn_is_listed_with_what_its_user_said_before(client, pool, known):
+    said = [{"role": "user", "content": "a table for two"}, {"role": "assistant", "content": "At seven?"}]
+    Query.objects.filter(pk=known[5].pk).update(text="yes", messages=said)
+    html = client.get(url("queries", pool)).content.decode()
+    assert '<span class="rw-muted">a table for two →</span> yes</a>' in html
+    assert "At seven?" not in html
+
+
 def test_an_htmx_request_gets_the_list_alone(client, pool, known):
     html = client.get(url("queries", pool), headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in html
