@@ -78,7 +78,7 @@ def read(pool: Pool) -> Traffic:
     turns = TracedTurn.objects.filter(pool=pool).order_by("-pk").annotate(length=Length("query__text"))
     rows = list(turns.values_list(*columns)[:NEWEST])
     roster = Roster(pool)
-    by_number = {agent.number: agent for agent in pool.agents.all()}
+    by_number = {agent.number: agent for agent in pool.agents.active()}
     answering: dict[int | None, Answering] = {}
     hours, lengths, sources = [0] * 24, Counter[str](), Counter[str]()
     missing, spellings, whole = Counter[str](), Counter[str](), set[str]()

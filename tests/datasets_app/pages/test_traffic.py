@@ -187,11 +187,17 @@ def test_what_a_merged_agent_answered_counts_for_the_one_that_took_it_over(came_
 def test_a_retired_agent_is_not_missing(came_in) -> None:
     from agents_app import pools
 
-    pools.retire(pools.add_agent(came_in, "Refunds"), actor=None)
+    refunds = pools.add_agent(came_in, "Refunds")
     names.read_again(came_in)
-    seen = traffic.read(came_in)
-    assert seen.missing == []
-    assert seen.answering[-1].agent is None
+    pools.retire(refunds, actor=None)
+    for _again in range(2):
+        seen = traffic.read(came_in)
+        assert seen.missing == []
+        assert [(one.agent.name if one.agent else None, one.turns) for one in seen.answering] == [
+            ("Billing", 60),
+            (None, 60),
+        ]
+        names.read_again(came_in)
 
 
 def test_a_merge_reads_the_names_again(came_in) -> None:
