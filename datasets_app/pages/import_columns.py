@@ -99,7 +99,6 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
     context = {
         "pool": pool,
         "upload": upload,
-        "earlier": upload.earlier(),
         "form": ColumnsForm(initial={**reading.as_json(), "split": sent.get("split", upload.split)}),
         "problem": problem if sent or not looked else "",
         "looked": looked,

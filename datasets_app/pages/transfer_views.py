@@ -133,7 +133,6 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
     context = {
         "pool": pool,
         "upload": upload,
-        "earlier": upload.earlier(),
         "kind": kind,
         "kept": figures["all"] - figures["rejected"],
         "left_out": figures["rejected"],

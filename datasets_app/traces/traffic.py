@@ -16,12 +16,12 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.models import Agent, Pool
-from datasets_app.files import meanings
 from datasets_app.labels import sending
 from datasets_app.models import Label, LabelValue, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
 from datasets_app.traces import names
 from datasets_app.traces.names import Roster, core, is_agent
 from datasets_app.traces.spans import AGENT
+from training_app.engine.data.examples import normalise
 from training_app.engine.judging import asking_order
 from training_app.engine.reading import languages
 
@@ -147,6 +147,8 @@ def _written(turns: Counter[str], spellings: Counter[str], whole: set[str]) -> l
     return sorted(((best[one][-1], count) for one, count in turns.items()), key=lambda pair: (-pair[1], pair[0]))
 
 
+#: Letters of a name that can be kept; few that are normalised get longer.
+LONGEST_VALUE = 200
 #: What people say of a name that traces have and the pool lacks: an agent to add, no agent, the agent with an id, another such name.
 NEW, NO_AGENT, IS_AGENT, IS_NAME = "new", "none", "agent-", "name-"
 
@@ -170,7 +172,8 @@ def explain_names(pool: Pool, choices: Mapping[str, str], actor: Any) -> list[Ag
                     _("Choose what “%(name)s” is: the agent chosen for it is not there.") % {"name": name}
                 )
             agents = None if choice == NO_AGENT else [numbers[choice]]
-            for value in {meanings.key_of(spelling)[: meanings.LONGEST] for spelling in spellings[_one(name)]}:
+            values = {normalise(spelling) for spelling in spellings[_one(name)]}
+            for value in (value for value in values if len(value) <= LONGEST_VALUE):
                 LabelValue.objects.update_or_create(pool=pool, value=value, defaults={"agents": agents})
         if chosen:
             detail = {"names": len(chosen), "added": len(added)}
