@@ -1,6 +1,6 @@
 """The page Traffic: what came in as traces, and the two clicks from there to labeling."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.contrib import messages
@@ -13,24 +13,27 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app import pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
-from agents_app.models import Agent
+from agents_app.models import Agent, Pool
 from datasets_app.traces import names, traffic
 from routerweb.http import page
 from routerweb.pages import parameters
-from routerweb.pages.shown_errors import show_errors
 
 
 @require_GET
 @require_role(Role.REVIEWER, Role.OPS)
 def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
     """What came in: by agent, length and hour; agents that the pool lacks; how many queries wait to be chosen."""
-    pool = get_pool(request, slug)
+    return _shown(request, get_pool(request, slug), {})
+
+
+def _shown(request: HttpRequest, pool: Pool, sent: Mapping[str, str], status: int = 200) -> HttpResponse:
+    """The page, with what was `sent` for missing names chosen."""
     figures = traffic.read(pool)
     roles = roles_of(request.user, pool.pk)
     context = {
         "pool": pool,
         "traffic": figures,
-        "missing": _missing(figures, list(pool.agents.active().order_by("number"))),
+        "missing": _missing(figures, list(pool.agents.active().order_by("number")), sent),
         "explained": traffic.explained(pool),
         "has_agents": pool.agents.active().exists(),
         "rated": any(agent.rated for agent in figures.answering),
@@ -43,7 +46,8 @@ def traffic_page(request: HttpRequest, slug: str) -> HttpResponse:
         "datasets_app/traffic.html",
         context,
         title=_("Traffic"),
-        crumbs=[(_("Queries"), reverse("queries", args=[slug]))],
+        crumbs=[(_("Queries"), reverse("queries", args=[pool.slug]))],
+        status=status,
     )
 
 
@@ -59,8 +63,9 @@ class MissingName:
     chosen: str
 
 
-def _missing(figures: traffic.Traffic, agents: Sequence[Agent]) -> list[MissingName]:
-    """The missing names with a guess each: an agent, or a more frequent name, that begins alike. Others are agents to be added."""
+def _missing(figures: traffic.Traffic, agents: Sequence[Agent], sent: Mapping[str, str]) -> list[MissingName]:
+    """The missing names with what was sent for each, or a guess: the agent, or the more frequent name, that begins alike; else it is
+    added."""
     listed = [name for name, _turns in figures.missing]
     choices = [
         (traffic.NEW, _("Add it as an agent")),
@@ -75,6 +80,7 @@ def _missing(figures: traffic.Traffic, agents: Sequence[Agent]) -> list[MissingN
             names.guess(name, [one.name for one in shown if one.chosen == traffic.NEW]),
         )
         chosen = of_agent[agent] if agent else f"{traffic.IS_NAME}{other}" if other else traffic.NEW
+        chosen = sent.get(name, chosen)
         others = [(f"{traffic.IS_NAME}{one}", one) for one in [*listed[:place], *listed[place + 1 :]]]
         shown.append(MissingName(name, turns, choices, [(of_agent[one], one) for one in of_agent], others, chosen))
     return shown
@@ -94,10 +100,13 @@ def traffic_agents(request: HttpRequest, slug: str) -> HttpResponse:
     while f"name-{place}" in request.POST:
         sent[request.POST[f"name-{place}"]] = request.POST.get(f"means-{place}", "")
         place += 1
-    with show_errors(request, pools.PoolError):
+    try:
         added = traffic.explain_names(pool, sent, actor)
-        message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
-        messages.success(request, message if added else _("The names are saved."))
+    except pools.PoolError as refused:
+        messages.error(request, str(refused))
+        return _shown(request, pool, sent, status=422)
+    message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
+    messages.success(request, message if added else _("The names are saved."))
     return redirect("traffic", slug)
 
 

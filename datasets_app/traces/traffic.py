@@ -155,7 +155,7 @@ NEW, NO_AGENT, IS_AGENT, IS_NAME = "new", "none", "agent-", "name-"
 
 def explain_names(pool: Pool, choices: Mapping[str, str], actor: Any) -> list[Agent]:
     """Keep what names of the pool's `missing` agents mean, in all their spellings, and add those that are NEW; returns these. A choice
-    is NEW, NO_AGENT, IS_AGENT with an id, IS_NAME with a name that is chosen to be NEW, or "" for later. Names that traffic does not
+    is NEW, NO_AGENT, IS_AGENT with an id, IS_NAME with another of the names, or "" for later. Names that traffic does not
     have are passed over. Raises PoolError."""
     spellings = _spellings_lacked(pool)
     chosen = {name: choice for name, choice in choices.items() if choice and _one(name) in spellings}
@@ -164,7 +164,8 @@ def explain_names(pool: Pool, choices: Mapping[str, str], actor: Any) -> list[Ag
         added = {name: pools.add_agent(pool, name, actor=actor) for name, choice in chosen.items() if choice == NEW}
         numbers = {f"{IS_AGENT}{number}": number for number in active}
         numbers |= {f"{IS_NAME}{name}": agent.number for name, agent in added.items()}
-        for name, choice in chosen.items():
+        for name in chosen:
+            choice = _end_of(name, chosen)
             if choice == NEW:
                 continue
             if choice != NO_AGENT and choice not in numbers:
@@ -180,6 +181,18 @@ def explain_names(pool: Pool, choices: Mapping[str, str], actor: Any) -> list[Ag
             audit.record("traffic.names", actor=actor, target=pool.name, pool=pool, detail=detail)
     names.read_again(pool)
     return list(added.values())
+
+
+def _end_of(name: str, chosen: Mapping[str, str]) -> str:
+    """What a name is at last, where it is the same as one that is chosen to be something else than NEW."""
+    choice, passed = chosen[name], {name}
+    while choice.startswith(IS_NAME):
+        other = choice.removeprefix(IS_NAME)
+        if other in passed or chosen.get(other, NEW) == NEW:
+            break
+        passed.add(other)
+        choice = chosen[other]
+    return choice
 
 
 def explained(pool: Pool) -> list[tuple[str, Agent | None]]:

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from agents_app import pools
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labels, queue
 from datasets_app.models import Import, Query, QueueItem, TracedTurn
@@ -125,10 +126,24 @@ def test_a_name_is_said_to_be_an_agent_another_name_or_none(came_in, ops) -> Non
 
 def test_names_that_mean_an_agent_that_is_not_there_change_nothing(came_in, ops) -> None:
     sent = {"name-0": "refunds_agent", "means-0": "new", "name-1": "other", "means-1": "agent-99"}
-    _asked(came_in, "other")
-    shown = ops.post("/p/support/traffic/agents/", sent, follow=True).content.decode()
+    sent |= {"name-2": "surgery", "means-2": "none"}
+    _asked(came_in, "other", "surgery")
+    answer = ops.post("/p/support/traffic/agents/", sent)
+    assert answer.status_code == 422
+    shown = answer.content.decode()
     assert "Choose what “other” is" in shown
     assert came_in.agents.count() == 4
+    assert '<option value="none" selected>' in shown  # what was chosen for others is still chosen
+
+
+def test_a_name_may_be_the_same_as_one_that_is_the_same_as_a_third(came_in) -> None:
+    _asked(came_in, "first", "second", "third")
+    choices = {"first": "name-second", "second": "name-third", "third": "none", "refunds_agent": "name-refunds_agent"}
+    with pytest.raises(pools.PoolError, match="refunds_agent"):
+        traffic.explain_names(came_in, choices, None)
+    assert traffic.explain_names(came_in, {**choices, "third": "new", "refunds_agent": ""}, None)[0].name == "third"
+    third = came_in.agents.get(name="third")
+    assert TracedTurn.objects.filter(agents=[third.number]).count() == 3
 
 
 def test_names_that_begin_alike_are_guessed_to_be_one(came_in, ops) -> None:
@@ -140,8 +155,6 @@ def test_names_that_begin_alike_are_guessed_to_be_one(came_in, ops) -> None:
 
 
 def test_a_whole_name_goes_before_one_without_its_version(came_in) -> None:
-    from agents_app import pools
-
     second = pools.add_agent(came_in, "Billing v2")
     first = came_in.agents.get(name="Billing")
     roster = names.Roster(came_in)
@@ -162,7 +175,6 @@ def test_each_missing_agent_is_counted_once_a_turn_however_traces_write_it(came_
 
 
 def test_an_agent_that_is_added_elsewhere_is_read_again_by_a_worker(came_in) -> None:
-    from agents_app import pools
     from agents_app.models import BackgroundJob
 
     pools.add_agent(came_in, "Refunds")
@@ -171,8 +183,6 @@ def test_an_agent_that_is_added_elsewhere_is_read_again_by_a_worker(came_in) -> 
 
 
 def test_what_a_merged_agent_answered_counts_for_the_one_that_took_it_over(came_in) -> None:
-    from agents_app import pools
-
     billing, refunds = came_in.agents.get(name="Billing"), pools.add_agent(came_in, "Refunds")
     pools.merge(refunds, billing, None)
     assert names.read_again(came_in) == 60
@@ -185,8 +195,6 @@ def test_what_a_merged_agent_answered_counts_for_the_one_that_took_it_over(came_
 
 
 def test_a_retired_agent_is_not_missing(came_in) -> None:
-    from agents_app import pools
-
     refunds = pools.add_agent(came_in, "Refunds")
     names.read_again(came_in)
     pools.retire(refunds, actor=None)
@@ -201,7 +209,6 @@ def test_a_retired_agent_is_not_missing(came_in) -> None:
 
 
 def test_a_merge_reads_the_names_again(came_in) -> None:
-    from agents_app import pools
     from agents_app.models import BackgroundJob
 
     first, second, *_ = came_in.agents.order_by("number")
