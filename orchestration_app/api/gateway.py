@@ -70,7 +70,7 @@ class Answering:
             return
         if self.ended is None:
             self.ended = await following.end(self.key, following.counted)
-        questions = [question["question"] for question in self.ended["questions"]]
+        questions = [_question(question) for question in self.ended["questions"]]
         yield self.ended["answer"] or "\n\n".join(questions) or f"There is no answer. {self.ended['error']}"
 
     def about(self) -> Json:
@@ -95,6 +95,13 @@ class Answering:
         ended = self.ended or {}
         tokens_in = int(ended.get("tokens_in", 0))
         return tokens_in, int(ended.get("tokens", 0)) - tokens_in
+
+
+def _question(waits: Mapping[str, Any]) -> str:
+    """What a call waits for, as a client's user reads it: a call to approve is no question to them."""
+    if waits["kind"] == asides.APPROVAL:
+        return f"{waits['name']} is called once a person has approved it."
+    return str(waits["question"])
 
 
 def models(pools: Sequence[str]) -> Sequence[str]:
@@ -124,6 +131,8 @@ def chat(view: ApiView, body: Mapping[str, Any]) -> HttpResponse | None:
 def _begun(view: ApiView, model: str, messages: list[dict[str, str]], *, streams: bool) -> Answering:
     if not messages or messages[-1]["role"] != "user":
         raise Refused(400, "invalid", "messages must end with one of the user.", field="messages")
+    if not messages[-1]["content"].strip():
+        raise Refused(400, "blank", "The last message has no text. Pictures and sounds are not read.", field="messages")
     pool = view.access.pool(model.removeprefix(PREFIX))
     orchestra = policies.orchestra(pool, view.access.state.stamp)
     decider = orchestra.deciding(messages[-1]["content"])

@@ -65,6 +65,28 @@ def test_without_any_answer_a_client_is_told_an_error_as_it_expects(answering: N
     assert (last["error"]["code"], last["router"]["missing"][0]["name"]) == ("no_answer", "Checker")
 
 
+@pytest.mark.parametrize("address", ["/api/v1/chat/completions", "/api/v1/responses"])
+def test_a_call_that_waits_for_approval_is_not_answered_with_its_own_task(
+    answering: None, executor: Callable[..., Executor], app: Application, address: str
+) -> None:
+    executor(1, script={"do": "echo"}, approval="always")
+    asked = [{"role": "user", "content": "my billing"}]
+    told = app.post(address, {"model": "agents/crew", "messages": asked, "input": asked}).json()
+    text = told["choices"][0]["message"] if "choices" in told else told["output"][0]["content"][0]["text"]
+    assert (text["content"] if isinstance(text, dict) else text) == "Billing is called once a person has approved it."
+    assert told["router"]["status"] == "waiting"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "  ", [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]]
+)
+def test_a_message_without_text_is_refused_and_calls_nobody(answering: None, app: Application, content: Any) -> None:
+    body = {"model": "agents/crew", "messages": [{"role": "user", "content": content}]}
+    answer = app.post("/api/v1/chat/completions", body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "blank")
+    assert not Episode.objects.exists()
+
+
 def test_the_stream_says_the_same(answering: None, app: Application) -> None:
     whole = chat(app, "triage and billing").json()["choices"][0]["message"]["content"]
     streamed = chunks(chat(app, "triage and billing", stream=True, stream_options={"include_usage": True}).content)
