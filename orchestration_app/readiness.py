@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from orchestration_app.models import ExecutorCheck
+from orchestration_app.models import LANGUAGE_MODELS, ExecutorCheck
 
 #: What to do about each kind of failure.
 FIXES = {
     "unreachable": gettext_lazy("Check the address"), "timeout": gettext_lazy("Give it more time"),
-    "not_allowed": gettext_lazy("Use another address"), "refused": gettext_lazy("Check the key and the address"),
-    "malformed": gettext_lazy("Choose another kind"), "instruction": gettext_lazy("Write the template"),
+    "not_allowed": gettext_lazy("Use another address"), "refused": gettext_lazy("Check the address and the key"),
+    "malformed": gettext_lazy("Check the address and the kind"), "instruction": gettext_lazy("Write the template"),
     "no_executor": gettext_lazy("Set it up"), "off": gettext_lazy("Turn it on"),
 }  # fmt: skip
 
@@ -58,6 +58,8 @@ def _one(agent: Agent) -> Readiness:
         return Readiness(agent, "unchecked", _("Not checked since it was changed."))
     if check.failure:
         fix = str(FIXES.get(check.failure, _("Change how it is called")))
+        if check.failure == "refused" and executor.kind in LANGUAGE_MODELS:  # a 404 often means the model
+            fix = _("Check the address, the key and the model")
         return Readiness(agent, "failed", check.why, fix, check.checked_at)
     return Readiness(agent, "ready", "", "", check.checked_at)
 

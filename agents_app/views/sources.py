@@ -75,8 +75,9 @@ def agent_source(request: HttpRequest, slug: str, source_id: int) -> HttpRespons
     actor, do = person(request), request.POST.get("do")
     with show_errors(request, SourceError, PoolError, CannotOpen):
         if do == "approve":
+            words = _("%(agent)s now matches its own description.") if source.agent else _("%(agent)s is an agent now.")
             agent = catalog.approve(source, request.POST.get("shown", ""), actor=actor)
-            messages.success(request, _("%(agent)s now matches its own description.") % {"agent": agent})
+            messages.success(request, words % {"agent": agent})
         elif do == "dismiss":
             catalog.dismiss(source, actor=actor)
         elif do == "look" and source.can_be_asked:

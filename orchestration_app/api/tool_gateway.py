@@ -15,7 +15,7 @@ from rest_framework.request import Request
 
 from agents_app.outbound.async_client import Client
 from orchestration_app.episodes import asides, asking, calling, policies, spending, toolbox
-from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome
+from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome, Reply
 from orchestration_app.episodes.protocols.mcp_arguments import ToolCall
 from orchestration_app.episodes.toolbox import Tool, Toolbox
 from orchestration_app.episodes.wire import Wire
@@ -32,6 +32,8 @@ INSTRUCTIONS = (
     "This server stands before many tools. Call search with what you want to do, in the user's words: it names the tools that fit, "
     "with the schemas of their arguments. Then call one of them by call."
 )
+#: Before the question of an agent that asks its user something: a tool's call has nobody to wait for.
+ASKS = "It asks something; call it again with a task that says it:"
 TEXT = {"type": "string"}
 TOOLS = [
     {
@@ -144,6 +146,8 @@ class ToolsView(McpView):
                 "What calls may cost in a month is limited here. Begin an episode instead: POST /api/orchestrate/."
             )
         outcome = asyncio.run(_called(box, tool, arguments, words))
+        if isinstance(outcome, Reply) and outcome.asks:
+            outcome = Failure("failed", f"{ASKS} {outcome.content}", outcome.cost, outcome.latency, outcome.attempts)
         row = Step(turn=0, number=0, call=0, agent=tool.agent, candidates=[tool.agent], probabilities=[1.0])
         row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
         row.metadata = dict(outcome.metadata)

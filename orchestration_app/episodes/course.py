@@ -340,7 +340,7 @@ class Course:
             "composed": rule if answer is not None else "",
             "missing": missing,
             "stop_reason": ended.stop_reason,
-            "error": composing.in_words(missing) if answer is not None else self._why(),
+            "error": composing.in_words(missing) or ("" if answer is not None else self._why()),
             **self._sums(),
         }
         stored = {**fields, "finished_at": Now()}

@@ -93,6 +93,10 @@ def parsed(answer: HttpReply) -> dict[str, Any]:
     try:
         value = json.loads(answer.body.decode())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        if not answer.body.strip():
+            raise CallFailed("malformed", "the answer is empty") from None
+        if answer.body.lstrip().startswith(b"<"):
+            raise CallFailed("malformed", "the answer is HTML or XML, not JSON") from None
         raise CallFailed("malformed", f"the answer is no JSON: {str(error)[:150]}") from None
     if not isinstance(value, dict):
         raise CallFailed("malformed", "the answer is JSON, but no object")

@@ -20,12 +20,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
+from orchestration_app import readiness
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.episodes import asides, episodes, policies, runner, timeline
 from orchestration_app.episodes.asides import Aside, AsideError
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.episodes import EpisodeError, Wanted
 from orchestration_app.episodes.judging import figures, marks
+from orchestration_app.episodes.policies import NobodyToCall, PoolNotReady
 from orchestration_app.models import Episode
 from orchestration_app.pages import episode_graph as drawing
 from orchestration_app.pages.episode_forms import EpisodeForm
@@ -158,7 +160,7 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
 def episode_new(request: HttpRequest, slug: str) -> HttpResponse:
     """Begin an episode by hand; its page shows each step as it happens."""
     pool = get_pool(request, slug)
-    form = EpisodeForm(request.POST or None)
+    form, refused = EpisodeForm(request.POST or None), False
     if request.method == "POST" and form.is_valid():
         loaded = serving.refresh().pools[pool.slug]
         values = form.cleaned_data
@@ -169,10 +171,12 @@ def episode_new(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             episode, _new = runner.launch(pool.pk, wanted, policies.orchestra(loaded), author=person(request))
         except NotReady as error:
-            form.add_error(None, f"{error} {error.hint}")
+            refused = isinstance(error, PoolNotReady | NobodyToCall)
+            form.add_error(None, str(error) if refused else f"{error} {error.hint}")
         else:
             return redirect("episode", slug, episode.pk)
-    context = {"pool": pool, "form": form}
+    unready = () if form.is_bound else [problem.sentence for problem in readiness.problems(pool)]
+    context = {"pool": pool, "form": form, "refused": refused, "unready": unready}
     return page(
         request, "orchestration_app/episode_new.html", context, title=_("New episode"), crumbs=_crumbs(pool, True)
     )

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from agents_app import llm
 from agents_app.models import Pool
 from orchestration_app.episodes import scripted
 from orchestration_app.executors import CHOICES, LEAST_SECRET, OPTIONS
@@ -82,7 +83,7 @@ class AnswerRuleForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         composer = self.fields["composer"]
         composer.queryset = pool.agents.active().filter(executor__active=True)  # type: ignore[attr-defined]
-        composer.empty_label = _("The language model of this site")  # type: ignore[attr-defined]
+        composer.empty_label = _("The language model of this site") if llm.in_use() else _("Nobody yet")  # type: ignore[attr-defined]
         composer.help_text = _("For one text from all outputs: it gets the task and every output.")
 
 

@@ -67,8 +67,12 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
     form = AnswerRuleForm(pool, request.POST)
     if form.is_valid():
         with show_errors(request, answers.AnswerRuleError):
-            answers.save(pool, form.cleaned_data["rule"], form.cleaned_data["composer"], actor=person(request))
-            messages.success(request, _("Saved. New episodes are answered like this."))
+            rule = answers.save(pool, form.cleaned_data["rule"], form.cleaned_data["composer"], actor=person(request))
+            if rule.rule == AnswerRule.Rule.COMPOSER and rule.composer is None and llm.in_use() is None:
+                words = _("Saved. Until you choose an agent or connect a language model, outputs stand under headings.")
+                messages.warning(request, words)
+            else:
+                messages.success(request, _("Saved. New episodes are answered like this."))
     else:
         messages.error(request, "; ".join(str(error) for errors in form.errors.values() for error in errors))
     return redirect("settings_executors", slug)

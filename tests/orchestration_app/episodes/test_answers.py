@@ -84,6 +84,8 @@ def test_nobodys_answer_is_failed(two: None, executor: Callable[..., Any], app: 
         executor(number, script={"do": "say", "fails": "down"}, retries=0)
     told = app.post("/api/orchestrate/", TASK).json()
     assert (told["status"], told["answer"], len(told["missing"])) == ("failed", None, 2)
+    assert told["error"].startswith("Missing from the answer: ")
+    assert all(part["name"] in told["error"] for part in told["missing"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents_app.models import Pool
+from orchestration_app.episodes import runner
 from orchestration_app.models import Episode, Executor, Step
 from tests.orchestration_app.episodes.conftest import Served
 from tests.training_app.served import ScriptedRouter, promoted
@@ -58,6 +59,47 @@ def test_agents_of_a_set_have_no_probability_of_their_own(
     assert page.count("Called at the same time as others") == 2
     assert "What the policy gave this choice" not in page.partition("Stop</b>")[0]
     assert "0.0 %" not in page.partition("Stop</b>")[0]
+
+
+def test_an_episode_without_an_answer_names_who_failed_and_why_once(
+    crew: Pool, conducted: Callable[..., Any], executor: Callable[..., Any], browser: Client
+) -> None:
+    conducted(0, 1)
+    executor(0, script={"do": "say", "fails": "it is down"})
+    executor(1, script={"do": "echo"}, approval="always")
+    answer = browser.post("/p/crew/episodes/new/", {"task": "I was charged twice"})
+    browser.post(f"{answer.url}reply/", {"call": 1, "approve": "0"})
+    runner.go_on_here(Episode.objects.get())
+    page = browser.get(answer.url).content.decode()
+    lacks = page[page.index("There is no answer.") : page.index("</div>", page.index("There is no answer."))]
+    assert "Triage: Who was called failed. It is down" in lacks
+    assert lacks.count("A person did not approve the call.") == 1
+    assert "failed:" not in page
+
+
+def test_who_begins_an_episode_reads_first_what_keeps_it_from_beginning(
+    crew: Pool, executor: Callable[..., Any], browser: Client
+) -> None:
+    new, settings_page = "/p/crew/episodes/new/", 'href="/p/crew/settings/executors/"'
+    assert settings_page not in browser.get(new).content.decode()  # nobody has checked the pool
+    refused = browser.post(new, {"task": "I was charged twice"}).content.decode()
+    assert "can be called" in refused
+    assert settings_page in refused
+    executor(0, script={"do": "echo"})
+    browser.post("/p/crew/settings/executors/check/")
+    for page in (browser.get(new), browser.post(new, {"task": "I was charged twice"})):
+        shown = page.content.decode()
+        assert "Billing: Nobody has said how it is called." in shown
+        assert settings_page in shown
+        assert "(/p/crew" not in shown
+
+
+def test_a_pool_whose_answers_nobody_writes_yet_is_told_so(crew: Pool, browser: Client, settings: Any) -> None:
+    settings.LLM_BASE_URL = settings.LLM_MODEL = ""
+    saved = browser.post("/p/crew/settings/executors/answers/", {"rule": "composer", "composer": ""}, follow=True)
+    page = saved.content.decode()
+    assert "Until you choose an agent or connect a language model" in page
+    assert "The language model of this site" not in page
 
 
 def test_a_running_episode_is_drawn_anew_and_can_be_cancelled(begun: Episode, browser: Client) -> None:

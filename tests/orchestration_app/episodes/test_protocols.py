@@ -11,12 +11,14 @@ import pytest
 from django.test import Client
 
 from agents_app.models import AgentSource, Pool
+from agents_app.outbound.async_client import HttpReply
 from agents_app.sources import catalog
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app import executors, prefilled
 from orchestration_app.episodes import checking
-from orchestration_app.episodes.calls import Failure, Reply
+from orchestration_app.episodes.calls import CallFailed, Failure, Reply
 from orchestration_app.episodes.protocols import a2a, mcp
+from orchestration_app.episodes.wire import parsed
 from orchestration_app.executors import ExecutorError
 from orchestration_app.models import Executor
 from tests.applications import running
@@ -136,6 +138,15 @@ def test_a_response_and_plain_http(executor: Callable[..., Executor]) -> None:
         assert tried(got, "over GET").outcome.content == "Billing: over GET"
         away = executor(1, "http", address=f"{address}/plain", options={"answer": "result.7"})
         assert tried(away, "x").outcome.kind == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [(b" <!doctype html><h1>Bad gateway", "HTML or XML"), (b"", "empty"), (b'{"content": ', "no JSON")],
+)
+def test_what_is_no_json_says_what_it_is_instead(body: bytes, words: str) -> None:
+    with pytest.raises(CallFailed, match=words):
+        parsed(HttpReply(200, {}, body))
 
 
 def test_addresses_inside_are_refused_by_the_one_guard(executor: Callable[..., Executor], settings: Any) -> None:

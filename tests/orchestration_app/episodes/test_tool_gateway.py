@@ -66,6 +66,14 @@ def test_two_tools_stand_for_all(crew: Pool, executor: Callable[..., Executor], 
         assert called(app, "search", query=" ")["isError"]
 
 
+def test_an_agents_question_is_no_answer(crew: Pool, executor: Callable[..., Executor], app: Application) -> None:
+    executor(0, script={"do": "echo", "asks": "Which account?"})
+    answer = called(app, "call", name=crew.agents.get(number=0).key, arguments={"task": "close it"})
+    assert answer["isError"] is True
+    assert "Which account?" in answer["content"][0]["text"]
+    assert Episode.objects.get().status == "failed"
+
+
 def test_the_list_shows_what_the_conversation_needs(
     crew: Pool, executor: Callable[..., Executor], app: Application
 ) -> None:
