@@ -26,6 +26,8 @@ Where an agent failed, say which part of the request has no answer.
 {% if said.failed %}(failed){% else %}{{ said.content }}{% endif %}
 
 {% endfor %}"""
+#: Why there is no answer where the set, or the policy's first decision, is nobody.
+NONE_NEEDED = "No agent was called: the router found none that the task needs."
 Names = Mapping[int, str]
 Json = dict[str, Any]
 

@@ -340,7 +340,7 @@ class Course:
             "composed": rule if answer is not None else "",
             "missing": missing,
             "stop_reason": ended.stop_reason,
-            "error": composing.in_words(missing) or ("" if answer is not None else self._why()),
+            "error": composing.in_words(missing) or ("" if answer is not None else self._why(ended.stop_reason)),
             **self._sums(),
         }
         stored = {**fields, "finished_at": Now()}
@@ -378,12 +378,14 @@ class Course:
             "latency": sum(longest.values()),
         }
 
-    def _why(self) -> str:
-        """Why there is no answer."""
+    def _why(self, reason: str) -> str:
+        """Why there is no answer, of an episode that ended for that reason."""
         failed = [row for row in self._rows.values() if row.failure]
         if failed:
             return f"{failed[-1].failure}: {failed[-1].why}"
-        return "No agent that was called gave an answer." if self._rows else "No agent was called."
+        if self._rows:
+            return "No agent that was called gave an answer."
+        return composing.NONE_NEEDED if reason == "stop" else "No agent was called."
 
 
 def _worst_of(spec: Spec) -> tuple[float, float]:

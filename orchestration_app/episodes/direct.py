@@ -42,8 +42,6 @@ from training_app.engine.data import storable
 log = logging.getLogger(__name__)
 Messages = Sequence[Mapping[str, str]]
 T = TypeVar("T")
-#: Why there is no answer where the conversation needs none of the agents.
-NOBODY_CALLED = "No agent was called."
 _threads = ThreadPoolExecutor(4, thread_name_prefix="gateway")
 
 
@@ -160,7 +158,8 @@ class Direct:
         status = Episode.Status.FAILED if answer is None else Episode.Status.PARTIAL if lost else Episode.Status.DONE
         return {
             "status": status, "answer": answer or "", "missing": lost, "composed": self.rule if answer is not None else "",
-            "error": composing.in_words(lost) if self.agents else NOBODY_CALLED, "questions": [], "stop_reason": "stop", **sums,
+            "error": composing.in_words(lost) if self.agents else composing.NONE_NEEDED,
+            "questions": [], "stop_reason": "stop", **sums,
         }  # fmt: skip
 
     @property
@@ -230,7 +229,7 @@ async def pieces(direct: Direct) -> AsyncGenerator[str, None]:
 
 async def _said(direct: Direct) -> AsyncGenerator[str, None]:
     if not direct.agents:
-        yield f"There is no answer. {NOBODY_CALLED}"
+        yield f"There is no answer. {composing.NONE_NEEDED}"
     elif len(direct.agents) > 1:
         async with aclosing(_several(direct)) as parts:
             async for piece in parts:

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from agents_app.background_work import jobs
 from agents_app.models import Pool
-from orchestration_app.episodes import calling, course, episodes, policies, runner
+from orchestration_app.episodes import calling, composing, course, episodes, policies, runner
 from orchestration_app.models import Episode, Step
 from tests.orchestration_app.episodes.conftest import Served
 from tests.orchestration_app.episodes.test_language_model import routed
@@ -254,7 +254,7 @@ def test_without_an_orchestrator_the_set_is_called_once_cheapest_first(
     answer = app.post("/api/orchestrate/", {"task": "triage and billing, please"}).json()
     assert (answer["status"], answer["stop_reason"], answer["policy"]) == ("done", "stop", "one_shot")
     assert list(Step.objects.order_by("turn").values_list("agent", flat=True)) == [1, 0, None]
-    assert app.post("/api/orchestrate/", {"task": "neither"}).json()["error"] == "No agent was called."
+    assert app.post("/api/orchestrate/", {"task": "neither"}).json()["error"] == composing.NONE_NEEDED
     assert app.post("/api/orchestrate/next/", {"task": "the checker"}).json()["agent"] == 2
 
 

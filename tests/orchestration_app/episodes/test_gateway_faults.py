@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from agents_app.models import Pool
 from orchestration_app import answers
+from orchestration_app.episodes import composing
 from orchestration_app.models import AnswerRule, Episode, Executor
 from tests.applications import running
 from tests.orchestration_app.episodes.test_gateway import chat, chunks
@@ -164,8 +165,8 @@ def test_the_pools_rule_makes_the_answer(server: ChatServer, crew: Pool, app: Ap
 def test_without_a_needed_agent_the_reason_is_said(server: ChatServer, app: Application) -> None:
     answer = chat(app, "good morning")
     assert answer.status_code == 200
-    assert answer.json()["choices"][0]["message"]["content"] == "There is no answer. No agent was called."
-    assert Episode.objects.get().error == "No agent was called."
+    assert answer.json()["choices"][0]["message"]["content"] == f"There is no answer. {composing.NONE_NEEDED}"
+    assert Episode.objects.get().error == composing.NONE_NEEDED
 
 
 @pytest.mark.parametrize("stream", [False, True])

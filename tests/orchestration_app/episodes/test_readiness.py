@@ -57,6 +57,17 @@ def priced(conducted: Callable[..., Any], executor: Callable[..., Executor]) -> 
         executor(number, script={"do": "say", "text": f"said {number}", "cost": 0.2}, most_cost=0.5)
 
 
+def test_a_call_that_is_free_says_that_the_month_is_spent(
+    crew: Pool, conducted: Callable[..., Any], executor: Callable[..., Executor], app: Application
+) -> None:
+    conducted(0)
+    executor(0, script={"do": "echo"}, most_cost=0.0)
+    spending.save(crew, None, 0.8)
+    MonthSpend.objects.update(amount=1.0)
+    told = app.post("/api/orchestrate/", TASK).json()
+    assert told["missing"][0]["why"] == "The month's limit of 0.8 for the pool is spent."
+
+
 def test_calls_stay_within_the_months_limit_and_what_does_not_fit_is_missing(
     crew: Pool, priced: None, app: Application, client: Client, admin_user: Any
 ) -> None:
