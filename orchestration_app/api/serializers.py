@@ -268,7 +268,7 @@ class TakenSerializer(serializers.Serializer[Any]):
     )
     name = serializers.CharField(help_text="Its name.")
     aim = serializers.CharField(help_text='"answer", or "aggregate" for the call that makes one answer of several.')
-    status = serializers.CharField(help_text="running, waiting, answered, done or failed.")
+    status = serializers.CharField(help_text="queued, running, waiting, answered, done or failed.")
     reason = serializers.CharField(help_text="Why the path ended here.")
     probabilities = serializers.DictField(child=serializers.FloatField(), help_text='By agent id, and by "stop".')
     propensity = serializers.FloatField(

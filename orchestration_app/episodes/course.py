@@ -2,7 +2,7 @@
 
 Pure but for what it is handed: where to write, how to call. What an episode that goes on has stored already is neither
 decided nor called again; a call whose start is stored and whose end is not is made again under the same key where its executor may be
-called again, and counts as failed where not.
+called again, and counts as failed where not. A call that still waits for a place was made by nobody, and is made.
 """
 
 import asyncio
@@ -36,6 +36,7 @@ from orchestration_app.episodes.ledger import Ended as EndedCall
 from orchestration_app.episodes.ledger import Entry, Ledger
 from orchestration_app.episodes.lines import Taking, Ways
 from orchestration_app.episodes.policies import Decider
+from orchestration_app.episodes.queued import StoredPlaces
 from orchestration_app.episodes.spending import Limited
 from orchestration_app.episodes.turn_rows import ENDED, as_outcome, calls_of, ended_call, rows_of, stored_turns
 from orchestration_app.episodes.wire import Wire
@@ -281,7 +282,13 @@ class Course:
             taking = Taking(
                 ways, self.ledger, row.call_key, self.episode.task, self.episode.plan.get("preference"), before
             )
-        outcome = await calling.call(spec, call, self.wire, self.places, purse, taking)
+
+        async def store(status: Step.Status) -> None:
+            row.status = status
+            await self.ledger.write(Entry(self.episode.pk, self._attempt, [ended_call(row)]))
+
+        places = StoredPlaces(self.places, store, queued=row.status == Step.Status.QUEUED)
+        outcome = await calling.call(spec, call, self.wire, places, purse, taking)
         if isinstance(outcome, calls.Reply) and outcome.asks:
             return Waits(asides.asked(aside, outcome), outcome.latency, outcome.attempts)
         return replace(outcome, cost=aside.cost + outcome.cost) if aside.cost else outcome

@@ -18,7 +18,7 @@ from django.db.models import Count, Q
 
 from orchestration_app.episodes import asides, composing, turn_rows
 from orchestration_app.episodes.turn_rows import as_json, by_name
-from orchestration_app.models import Episode, Step
+from orchestration_app.models import NO_OUTCOME, Episode, Step
 from routerweb import state
 from routerweb.background import Background
 
@@ -84,7 +84,7 @@ def _turn() -> float:
         .order_by()
         .values("episode")
     )
-    totals = rows.annotate(begun=Count("pk"), done=Count("pk", filter=~Q(status=Step.Status.RUNNING)))
+    totals = rows.annotate(begun=Count("pk"), done=Count("pk", filter=~Q(status__in=NO_OUTCOME)))
     counts = {row["episode"]: (row["begun"], row["done"]) for row in totals}
     for listener in listeners:
         counted = counts.get(listener.key, (0, 0))

@@ -138,11 +138,15 @@ class Step(models.Model):
     ids and null for stopping; `propensity` is how likely this choice was. `call_key` is sent as the Idempotency-Key, and is kept
     before the call is made, `worst` is what was set aside for it.
 
+    A call is `running` from the moment that it is decided, so that what is made is always stored before. One that waits long for a
+    place within its limits is `queued` meanwhile: nobody was called.
+
     A call that waits for a person, because its agent asked something or because somebody approves it first, is `waiting`; once they
     have said so it is `answered`, until it goes on. `metadata` then holds what it waits for and what was said (`episodes.asides`).
     """
 
     class Status(models.TextChoices):
+        QUEUED = "queued", _("Waiting for a place")
         RUNNING = "running", _("Running")
         WAITING = "waiting", _("Waiting for a person")
         ANSWERED = "answered", _("Answered, goes on")
@@ -186,7 +190,7 @@ class Step(models.Model):
         verbose_name_plural = _("steps")
         constraints = (
             models.UniqueConstraint(fields=("episode", "turn", "path", "place"), name="one_row_per_call_of_a_turn"),
-            check("step_status_known", status__in=("running", "waiting", "answered", "done", "failed")),
+            check("step_status_known", status__in=("queued", "running", "waiting", "answered", "done", "failed")),
         )
 
     def __str__(self) -> str:
@@ -239,3 +243,7 @@ class CallPlaces(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+#: Calls in these states have no outcome yet, and wait for no person.
+NO_OUTCOME = (Step.Status.QUEUED, Step.Status.RUNNING)

@@ -8,7 +8,7 @@ from agents_app.models import Pool
 from orchestration_app.engine.orchestrating.environment import RecordedPath
 from orchestration_app.engine.orchestrating.logs import KeptEpisode, KeptStep
 from orchestration_app.episodes.judging import marks
-from orchestration_app.models import Episode, Step
+from orchestration_app.models import NO_OUTCOME, Episode, Step
 from training_app.engine.data.examples import Example
 
 #: The newest judged episodes that a run reads.
@@ -76,7 +76,7 @@ def _paths(best: Mapping[str, tuple[float, UUID]], required: Mapping[str, frozen
 def _steps(keys: Sequence[UUID]) -> dict[UUID, list[Step]]:
     """The decisions of those episodes, in their order."""
     by_episode: dict[UUID, list[Step]] = {}
-    rows = Step.objects.filter(episode_id__in=keys, aim="answer").exclude(status=Step.Status.RUNNING)
+    rows = Step.objects.filter(episode_id__in=keys, aim="answer").exclude(status__in=NO_OUTCOME)
     for step in rows.order_by("turn", "place"):
         by_episode.setdefault(step.episode_id, []).append(step)
     return by_episode

@@ -11,8 +11,9 @@ import pytest
 from django.db.models.functions import Now
 
 from agents_app.background_work import jobs
+from agents_app.background_work.jobs import AttemptLost
 from agents_app.models import Pool
-from orchestration_app.episodes import calling, composing, course, episodes, policies, runner
+from orchestration_app.episodes import asking, calling, composing, course, episodes, limits, policies, queued, runner
 from orchestration_app.models import Episode, Step
 from tests.orchestration_app.episodes.conftest import Served
 from tests.orchestration_app.episodes.test_language_model import routed
@@ -168,6 +169,68 @@ def test_a_call_that_nobody_may_repeat_has_failed_as_interrupted(
     step = Step.objects.get(episode=episode, call=1)
     assert (step.status, step.failure) == ("failed", "interrupted")
     assert chats.asked.total() == before + 1
+
+
+def test_a_call_that_waited_for_a_place_was_never_made_and_is_made_now(
+    crew: Pool, chats: Served, executor: Callable[..., Any], app: Application
+) -> None:
+    executor(1, "chat", address=f"{chats.url}/v1", model="m1", repeatable=False)
+    policies.forget()
+    serving.forget()
+    episode = begun(crew, app, 1)
+    Step.objects.filter(episode=episode, call=1).update(status="queued")
+    runner.run_here(episode)
+    assert (episode.trajectory.get(call=1).status, Episode.objects.get(pk=episode.pk).status) == ("done", "done")
+
+
+@pytest.mark.parametrize(("seconds", "before"), [(0.0, "running"), (0.3, "queued")])
+def test_a_call_is_queued_while_it_waits_for_a_place_and_running_before_it_is_made(
+    crew: Pool, chats: Served, app: Application, monkeypatch: pytest.MonkeyPatch, seconds: float, before: str
+) -> None:
+    states: list[str] = []
+    ledgers: list[Any] = []
+
+    async def stored() -> None:
+        states.append(await ledgers[0].run(lambda: Step.objects.get(call=0).status))
+
+    async def late(places: limits.Limits, spec: Any) -> bool:
+        ledgers.append(places._ledger)
+        if spec.agent == 0:
+            await asyncio.sleep(seconds)
+            await stored()
+        return True
+
+    ask = asking.ask
+
+    async def asked(spec: Any, *words: Any) -> Any:
+        if spec.agent == 0:
+            await stored()
+        return await ask(spec, *words)
+
+    monkeypatch.setattr(limits.Limits, "take", late)
+    monkeypatch.setattr(asking, "ask", asked)
+    assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
+    assert states == [before, "running"]
+
+
+def test_a_place_is_given_back_where_its_call_cannot_be_stored() -> None:
+    left: list[Any] = []
+
+    class Late:
+        async def take(self, spec: Any) -> bool:
+            await asyncio.sleep(queued.STORED_AFTER_SECONDS * 1.2)
+            return True
+
+        def leave(self, spec: Any) -> None:
+            left.append(spec)
+
+    async def store(status: Step.Status) -> None:
+        if status == Step.Status.RUNNING:
+            raise AttemptLost("it continues elsewhere")
+
+    with pytest.raises(AttemptLost):
+        asyncio.run(queued.StoredPlaces(Late(), store).take("spec"))  # type: ignore[arg-type]
+    assert left == ["spec"]
 
 
 def test_of_calls_at_once_what_is_answered_is_kept_while_others_go_on(
