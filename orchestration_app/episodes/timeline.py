@@ -94,6 +94,11 @@ def parts(answer: str) -> list[tuple[str, str]]:
     return result + [(heading.strip(), text.strip()) for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
+def in_a_line(answer: str) -> str:
+    """An answer for a list: each part behind its heading."""
+    return " · ".join(f"{heading}: {text}" if heading else text for heading, text in parts(answer))
+
+
 def read(episode: Episode, agents: Mapping[int, Agent]) -> list[Lane]:
     """The episode path by path; the call that makes one answer of several stands last in the first."""
     rows = list(episode.trajectory.all())

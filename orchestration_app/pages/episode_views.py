@@ -43,7 +43,7 @@ ROWS = 25
 DAYS = (1, 7, 30, 90)
 SORTS = {"when": "created_at", "cost": "cost", "steps": "steps", "seconds": "latency"}
 REASONS = {
-    "stop": gettext_lazy("No further agent was needed"),
+    "stop": gettext_lazy("Nobody else was to be called"),
     "max_steps": gettext_lazy("Most steps"),
     "budget": gettext_lazy("Not enough budget for another call"),
     "no_agents": gettext_lazy("Nobody left to call"),
@@ -70,7 +70,7 @@ def episode_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     address["format"] = "jsonl"
     context = {
         **_shared(request, pool, chosen),
-        "rows": [(row, REASONS.get(row.stop_reason, row.stop_reason)) for row in rows],
+        "rows": [(row, REASONS.get(row.stop_reason, row.stop_reason), timeline.in_a_line(row.answer)) for row in rows],
         "page_of_rows": rows,
         "sort": sort,
         "export": f"?{address.urlencode()}",

@@ -15,6 +15,7 @@ from agents_app.llm import Connection
 from datasets_app.prelabeling import templates
 from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec, Terms
 from orchestration_app.episodes.wire import Wire, check_status, parsed
+from orchestration_app.models import Executor
 
 Json = Mapping[str, Any]
 #: Seconds in which the LLM fills in arguments.
@@ -107,6 +108,15 @@ def plain(tool: Json, call: AgentCall) -> dict[str, Any] | None:
     ):
         return {names[0]: call.task}
     return None
+
+
+def unfilled(executor: Executor) -> list[str]:
+    """The tools of an MCP executor that cannot be called for a task without an LLM, since no template fills in their arguments."""
+    if executor.kind != Executor.Kind.MCP or executor.options.get("arguments"):
+        return []
+    only, task = executor.options.get("tool"), AgentCall("", "")
+    tools = [tool for tool in executor.tools if isinstance(tool, Mapping) and tool.get("name")]
+    return [str(tool["name"]) for tool in tools if only in (None, "", tool["name"]) and plain(tool, task) is None]
 
 
 def _drawn(spec: Spec, call: AgentCall) -> dict[str, Any]:

@@ -102,6 +102,13 @@ def test_a_pool_whose_answers_nobody_writes_yet_is_told_so(crew: Pool, browser: 
     assert "The language model of this site" not in page
 
 
+def test_the_list_shows_an_answer_of_several_parts_without_marks(begun: Episode, browser: Client) -> None:
+    shown = browser.get("/p/crew/episodes/").content.decode()
+    assert "Triage: It is about &lt;b&gt;billing&lt;/b&gt;. · Billing: I was charged twice" in shown
+    assert "##" not in shown
+    assert "Nobody else was to be called" in shown
+
+
 def test_a_running_episode_is_drawn_anew_and_can_be_cancelled(begun: Episode, browser: Client) -> None:
     Episode.objects.filter(pk=begun.pk).update(status="running")
     assert 'hx-trigger="every 1s"' in browser.get(f"/p/crew/episodes/{begun.pk}/").content.decode()

@@ -10,7 +10,7 @@ from agents_app.keys import create_key
 from agents_app.models import Pool
 from orchestration_app import readiness
 from orchestration_app.episodes import checking, spending
-from orchestration_app.models import Executor, MonthSpend, Step
+from orchestration_app.models import Executor, ExecutorCheck, MonthSpend, Step
 from orchestration_app.models.kinds import ORCHESTRATOR
 from tests.training_app.served import Application
 from training_app.training import runs
@@ -47,6 +47,27 @@ def test_a_checked_pool_has_to_be_ready(
     executor(2, script={"do": "echo"})
     assert checking.check(crew) == (3, 0)
     assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
+
+
+def test_a_server_that_answers_names_the_tools_whose_arguments_nobody_fills_in(
+    crew: Pool, executor: Callable[..., Executor], client: Client, admin_user: Any, settings: Any
+) -> None:
+    settings.LLM_BASE_URL = settings.LLM_MODEL = ""
+    text, number = {"type": "string"}, {"type": "integer"}
+    tools = [
+        {"name": "answer", "inputSchema": {"properties": {"task": text}, "required": ["task"]}},
+        {"name": "add", "inputSchema": {"properties": {"a": number, "b": number}, "required": ["a", "b"]}},
+    ]
+    made = executor(0, "mcp", address="https://stock.example/mcp", tools=tools)
+    ExecutorCheck.objects.create(executor=made, failure="", why="")
+    client.force_login(admin_user)
+    said = "Nobody fills in the arguments of add: "
+    assert said in client.get("/p/crew/settings/executors/").content.decode()
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "https://llm.example/v1", "big"
+    assert said not in client.get("/p/crew/settings/executors/").content.decode()
+    settings.LLM_BASE_URL = settings.LLM_MODEL = ""
+    Executor.objects.filter(pk=made.pk).update(options={"arguments": "{}"})
+    assert said not in client.get("/p/crew/settings/executors/").content.decode()
 
 
 @pytest.fixture
