@@ -114,6 +114,16 @@ def test_a_canary_that_cannot_be_loaded_is_left_out_and_counted(
     assert LiveTally.objects.get(model=model, kind="canary").errors == 1
 
 
+def test_the_first_of_its_kind_is_not_tried_beside_nobody(
+    crew: Pool, conducted: Callable[..., RouterModel], browser: Client
+) -> None:
+    first = registry.register(None, crew, artifact(crew, (0,)), {}, kind="orchestrator")
+    address, live = reverse("model", args=["crew", first.version]), reverse("decisions_live", args=["crew"])
+    assert f"{live}?model=" not in browser.get(address).content.decode()
+    conducted(0, 1)
+    assert f"{live}?model={first.version}" in browser.get(address).content.decode()
+
+
 def test_the_page_starts_and_stops_them(
     two: tuple[RouterModel, RouterModel], crew: Pool, browser: Client, app: Application
 ) -> None:

@@ -215,10 +215,11 @@ def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 
 def gate_context(model: RouterModel) -> dict[str, Any]:
     """What a promotion does or did, and for a model that is not active what the gate says; `gate_error` where it cannot tell."""
-    kind = kinds.of(model.kind)
+    kind, active = kinds.of(model.kind), registry.active(model.pool, model.kind)
     effect = {
-        "effect": kind.effect.on(model, registry.active(model.pool, model.kind)),
+        "effect": kind.effect.on(model, active),
         "may_try": kind.tried,
+        "tried_beside": kind.tried and active is not None,
         "answers_queries": kind.answers,
         "compare_with": _others_with_runs(model),
     }
