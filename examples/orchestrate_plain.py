@@ -1,5 +1,6 @@
-"""Call agents by a trained orchestrator in plain Python, without Django: `python examples/orchestrate_plain.py ORCHESTRATOR.zip "a
-task"`.
+"""Call agents by a trained orchestrator in plain Python, without Django. From this folder's parent, or once `pip install .` is done:
+
+    PYTHONPATH=. python examples/orchestrate_plain.py ORCHESTRATOR.zip "a task"
 
 The engine decides, this file calls. Replace `AGENTS` by functions of your own.
 """
@@ -30,6 +31,8 @@ def solve(orchestrator: Orchestrator, task: str, ask: Callable[[str, Request], O
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
     solved = solve(Orchestrator.load(sys.argv[1]), sys.argv[2])
     print(solved.answer)
     print(f"{solved.steps} steps, cost {solved.cost:.2f}, ended by {solved.stop_reason}")
