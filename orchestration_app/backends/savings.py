@@ -42,7 +42,8 @@ Floats = NDArray[np.float64]
 
 #: Shares of the best single backend's quality that a pool may choose.
 POINTS = (1.0, 0.98, 0.95, 0.9)
-#: Judged calls with a propensity below which nothing is said, and those that a policy must have gone along with where it differs.
+#: Judged calls with a propensity below which nothing is said, and those that a policy, and the best single backend, must have gone
+#: along with (their effective number).
 LEAST, LEAST_EFFECTIVE = 100, 30.0
 #: What "the same quality" may differ by: where one backend is the best for every query, nothing could be shown to be as good.
 SAME = 0.01
@@ -110,18 +111,15 @@ def study(pool: Pool) -> dict[str, Any]:
 
 
 def _point(log: Log, share: float) -> dict[str, Any]:
-    gained, ours, theirs, weights = (np.zeros(len(log.served)) for _ in range(4))
+    gained, ours, theirs, weights, weights_of_best = (np.zeros(len(log.served)) for _ in range(5))
     for half in (0, 1):
         there, here = log.half != half, log.half == half
         success, cost, weight = log.values(log.policy(chosen(log, share, there)))
-        best, dear, _weight = log.values(log.best_single(there))
-        gained[here], ours[here], theirs[here], weights[here] = (
-            (success - best)[here],
-            cost[here],
-            dear[here],
-            weight[here],
-        )
-    effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-12))
+        best, dear, weight_of_best = log.values(log.best_single(there))
+        gained[here], ours[here], theirs[here] = (success - best)[here], cost[here], dear[here]
+        weights[here], weights_of_best[here] = weight[here], weight_of_best[here]
+    # What is compared is only as well known as the less observed of the two: a backend that served twice is the best by chance.
+    effective = min(_effective(weights), _effective(weights_of_best))
     point: dict[str, Any] = {
         "share": share,
         "price": chosen(log, share, np.ones(len(gained), np.bool_)),
@@ -133,6 +131,11 @@ def _point(log: Log, share: float) -> dict[str, Any]:
     error = 1.96 * float(gained.std(ddof=1)) / len(gained) ** 0.5
     change = float(ours.mean() / theirs.mean()) - 1
     return point | {"change": change, "difference": float(gained.mean()), "within": error}
+
+
+def _effective(weights: Floats) -> float:
+    """The effective sample size of calls weighted like this (Kish)."""
+    return float(weights.sum() ** 2 / max((weights**2).sum(), 1e-12))
 
 
 def chosen(log: Log, share: float, rows: NDArray[np.bool_]) -> float:

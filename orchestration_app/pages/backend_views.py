@@ -25,6 +25,8 @@ from orchestration_app.providers import BackendError
 from routerweb.pages.shown_errors import show_errors, show_errors_in
 
 WEIGHTS = ("quality", "cost", "latency")
+#: Half of a 95 % interval of success, above which a difference within it is not called the same quality: the log does not know.
+CALLED_THE_SAME = 0.05
 
 
 class SettingsForm(forms.ModelForm):
@@ -287,7 +289,7 @@ def _saving(point: dict[str, Any]) -> str:
         "cost": ("+" if point["change"] > 0 else "") + percent(point["change"]), "within": figure(100 * point["within"], 1),
         "difference": ("+" if point["difference"] > 0 else "") + figure(100 * point["difference"], 1),
     }  # fmt: skip
-    if abs(point["difference"]) <= point["within"]:
+    if abs(point["difference"]) <= point["within"] <= CALLED_THE_SAME:
         return _("%(cost)s cost at the same quality (%(difference)s ± %(within)s points of success)") % figures
     return _("%(cost)s cost, %(difference)s ± %(within)s points of success") % figures
 

@@ -79,6 +79,26 @@ def test_too_few_explored_calls_say_how_many_more_it_takes() -> None:
     assert savings._point(replace(nobody, success=np.tile([0.9, 0.1], (600, 1))), 0.9)["more"] is None
 
 
+def test_a_backend_that_served_twice_is_no_best_to_be_compared_with() -> None:
+    """338 calls, two of which explored: the dear backend did well both times, each time with a weight of a hundred."""
+    count = 338
+    rng = np.random.default_rng(0)
+    served, propensity = np.full(count, SMALL), np.full(count, 0.99)
+    served[[10, 11]], propensity[[10, 11]] = LARGE, 0.01
+    reward = (rng.random(count) < 0.79).astype(float)
+    reward[[10, 11]] = 1.0
+    price, half = np.tile([0.00003, 0.00025], (count, 1)), np.arange(count) % 2
+    log = savings.Log(
+        np.ones((count, 2), bool), served, np.zeros(count, np.int64), half, propensity, reward, price[np.arange(count), served],
+        np.tile([0.79, 0.58], (count, 1)), price, np.full(count, 0.00025),
+    )  # fmt: skip
+    assert (log.best_single(half == 0) == LARGE).all()
+    for share in savings.POINTS:
+        point = savings._point(log, share)
+        assert "change" not in point
+        assert point["effective"] < savings.LEAST_EFFECTIVE
+
+
 def explored(count: int) -> tuple[savings.Log, np.ndarray]:
     """As `simulated`, with the small backend served in one of 100 calls, by lot."""
     log, truth = simulated(3, count)

@@ -187,6 +187,21 @@ def test_what_is_wrong_stands_beside_its_field(browser: Client, pool: Pool, chan
     assert not Backend.objects.exists()
 
 
+@pytest.mark.parametrize(("within", "same"), [(0.02, True), (0.319, False)])
+def test_a_difference_that_the_log_does_not_know_is_not_called_the_same_quality(
+    browser: Client,
+    pool: Pool,
+    rows: SimpleNamespace,  # noqa: F811
+    within: float,
+    same: bool,
+) -> None:
+    point = {"share": 1.0, "price": 0.1, "effective": 40.0, "change": -0.82, "difference": 0.01, "within": within}
+    BackendSettings.objects.update_or_create(pool=pool, defaults={"study": {"calls": 338, "points": [point]}})
+    page = browser.get(reverse("settings_backends", args=[pool.slug])).content.decode()
+    assert f"± {100 * within:.1f} points of success" in page
+    assert ("cost at the same quality" in page) is same
+
+
 def test_trying_a_preference_saves_nothing(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
     address = reverse("settings_backends", args=["support"])
     best = browser.get(address, {"quality": "1", "cost": "0", "latency": "0"}).content.decode()
