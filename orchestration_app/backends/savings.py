@@ -152,19 +152,25 @@ def chosen(log: Log, share: float, rows: NDArray[np.bool_]) -> float:
 
 
 def refresh(pool: Pool) -> dict[str, Any]:
-    """Study the pool's log again, and bring the weights of its operating point up to date. Returns the study."""
+    """Study the pool's log again, and bring the weights of its operating point up to date, where the log still says what it brings.
+    Returns the study."""
     results = study(pool) | {"at": timezone.now().isoformat()}
     row, _new = BackendSettings.objects.get_or_create(pool=pool)
     BackendSettings.objects.filter(pk=row.pk).update(study=results)
-    if row.point is not None:
+    if row.point in _estimated(results):
         use(pool, row.point, actor=None, results=results)
     return results
+
+
+def _estimated(results: dict[str, Any]) -> dict[float, dict[str, Any]]:
+    """The points of a study whose saving is known, by their share."""
+    return {point["share"]: point for point in results.get("points", ()) if "change" in point}
 
 
 def use(pool: Pool, share: float, *, actor: audit.Who, results: dict[str, Any] | None = None) -> None:
     """Choose by that operating point from now on. Raises BackendError where the log does not say how."""
     row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-    points = {point["share"]: point for point in (results or row.study).get("points", ())}
+    points = _estimated(results or row.study)
     if share not in points:
         raise providers.BackendError(_("Too few judged calls to say what keeps this share."), "point")
     price = points[share]["price"]

@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents_app import sealing
 from agents_app.models import Pool
 from orchestration_app import catalog, providers
-from orchestration_app.backends import judging, pairs
+from orchestration_app.backends import judging, pairs, savings
 from orchestration_app.engine.backends import chooser
 from orchestration_app.engine.backends.chooser import ChooserConfig
 from orchestration_app.models import Backend, BackendCall, BackendSettings, Episode, Executor, Provider, Step
@@ -200,6 +200,29 @@ def test_a_difference_that_the_log_does_not_know_is_not_called_the_same_quality(
     page = browser.get(reverse("settings_backends", args=[pool.slug])).content.decode()
     assert f"± {100 * within:.1f} points of success" in page
     assert ("cost at the same quality" in page) is same
+
+
+def test_a_point_that_is_not_estimable_cannot_be_used(
+    browser: Client,
+    pool: Pool,
+    rows: SimpleNamespace,  # noqa: F811
+) -> None:
+    point = {"share": 1.0, "price": 0.1, "effective": 2.0, "more": 1000.0}
+    BackendSettings.objects.update_or_create(pool=pool, defaults={"study": {"calls": 338, "points": [point]}})
+    page, address = reverse("settings_backends", args=[pool.slug]), reverse("backend_point", args=[pool.slug])
+    assert f'action="{address}"' not in browser.get(page).content.decode()
+    answer = browser.post(address, {"share": "1.00"}, follow=True).content.decode()
+    assert "Too few judged calls to say what keeps this share." in answer
+    assert BackendSettings.objects.get(pool=pool).point is None
+
+
+def test_a_point_in_use_stays_where_the_log_no_longer_says_what_it_brings(pool: Pool) -> None:
+    BackendSettings.objects.update_or_create(
+        pool=pool, defaults={"point": 1.0, "quality": 0.6, "cost": 0.4, "latency": 0.0}
+    )
+    assert savings.refresh(pool)["calls"] == 0
+    kept = BackendSettings.objects.get(pool=pool)
+    assert (kept.point, kept.quality, kept.cost) == (1.0, 0.6, 0.4)
 
 
 def test_trying_a_preference_saves_nothing(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
