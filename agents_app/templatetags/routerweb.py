@@ -189,10 +189,12 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 @register.filter
 def amount(value: float | None) -> str:
-    """A number as people write it, of a cost or the like: at most four digits behind the point, and no zeros at their end."""
+    """A number as people write it, of a cost or the like: at most four digits behind the point, below 0.001 two that count, and no
+    zeros at their end. What is less than 10⁻⁸ is 0."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return NOTHING
-    exact = f"{value:.4f}".rstrip("0")
+    small = 1e-8 <= abs(value) < 0.001
+    exact = f"{value:.{1 - math.floor(math.log10(abs(value))) if small else 4}f}".rstrip("0")
     return _minus(
         str(formats.number_format(exact.rstrip("."), len(exact.partition(".")[2]), use_l10n=True, force_grouping=True))
     )
