@@ -112,7 +112,9 @@ def test_the_page(pool: Pool, served: dict, client: Client, admin_user) -> None:
     source = AgentSource.objects.get()
     assert client.post(f"{place}{source.pk}/", {"do": "approve", "shown": "stale"}).status_code == 302
     assert not pool.agents.filter(name="Travel agent").exists()
-    client.post(f"{place}{source.pk}/", {"do": "approve", "shown": catalog.fingerprint(source)})
+    assert "Do not add it" in shown
+    approved = client.post(f"{place}{source.pk}/", {"do": "approve", "shown": catalog.fingerprint(source)}, follow=True)
+    assert "Travel agent is an agent now." in approved.content.decode()
     assert pool.agents.filter(name="Travel agent").exists()
     client.post(f"{place}{source.pk}/", {"do": "forget"})
     assert not AgentSource.objects.exists()
