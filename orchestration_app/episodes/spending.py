@@ -37,11 +37,10 @@ class Limited:
                     reserved.append(key)
                 else:
                     _put_back(reserved, step.worst)
-                    of_month = f"the month's limit of {limit:g} for {who}"
-                    spent = f"T{of_month[1:]} is spent."
-                    step.why = (
-                        f"The call may cost {step.worst:g}, and less is left of {of_month}." if step.worst else spent
-                    )
+                    limited = f"month's limit of {limit:g} for {who}"
+                    step.why = f"The {limited} is spent."
+                    if step.worst:
+                        step.why = f"The call may cost {step.worst:g}, and less is left of the {limited}."
                     step.status, step.failure, step.worst = Step.Status.FAILED, "budget", 0.0
                     break
 
