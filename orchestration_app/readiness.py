@@ -12,9 +12,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents_app import llm
 from agents_app.models import Agent, Pool
-from orchestration_app.episodes.protocols import mcp_arguments
 from orchestration_app.models import LANGUAGE_MODELS, ExecutorCheck
 
 #: What to do about each kind of failure.
@@ -28,15 +26,13 @@ FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One agent: `state` is ready, failed or unchecked; `fix` is what the button says that leads to where it is put right; `unfilled`
-    are the tools of a ready one whose arguments nobody fills in, so that calls of them fail."""
+    """One agent: `state` is ready, failed or unchecked; `fix` is what the button says that leads to where it is put right."""
 
     agent: Agent
     state: str
     why: str = ""
     fix: str = ""
     checked_at: datetime | None = None
-    unfilled: Sequence[str] = ()
 
     @property
     def sentence(self) -> str:
@@ -48,11 +44,10 @@ def of_pool(pool: Pool) -> list[Readiness]:
     """Every agent that may be called, those that are not ready first."""
     agents = pool.agents.routable().select_related("executor__readiness")
     order = {"failed": 0, "unchecked": 1, "ready": 2}
-    by_llm = llm.in_use() is not None
-    return sorted((_one(agent, by_llm) for agent in agents), key=lambda row: (order[row.state], row.agent.number))
+    return sorted(map(_one, agents), key=lambda row: (order[row.state], row.agent.number))
 
 
-def _one(agent: Agent, by_llm: bool) -> Readiness:
+def _one(agent: Agent) -> Readiness:
     executor = getattr(agent, "executor", None)
     if executor is None:
         return Readiness(agent, "failed", _("Nobody has said how it is called."), str(FIXES["no_executor"]))
@@ -66,7 +61,7 @@ def _one(agent: Agent, by_llm: bool) -> Readiness:
         if check.failure == "refused" and executor.kind in LANGUAGE_MODELS:  # a 404 often means the model
             fix = _("Check the address, the key and the model")
         return Readiness(agent, "failed", check.why, fix, check.checked_at)
-    return Readiness(agent, "ready", "", "", check.checked_at, () if by_llm else mcp_arguments.unfilled(executor))
+    return Readiness(agent, "ready", "", "", check.checked_at)
 
 
 def problems(pool: Pool) -> Sequence[Readiness]:

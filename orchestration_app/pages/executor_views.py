@@ -22,6 +22,7 @@ from orchestration_app import answers, executors, prefilled, readiness
 from orchestration_app.episodes import checking, spending
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.judging import figures
+from orchestration_app.episodes.protocols import mcp_arguments
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters
@@ -46,7 +47,7 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
         "judges": llm.in_use() is not None,
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
-        "readiness": rows,
+        "readiness": [(row, _unfilled(row)) for row in rows],
         "ready": bool(rows) and all(row.state == "ready" for row in rows),
         "limits": spending.shown(pool),
         "keys": pool.api_keys.live().order_by("name"),
@@ -57,6 +58,11 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     }
     title = _("Executors")
     return draw(request, "orchestration_app/executors.html", "settings_executors", context, title=title, pool=pool)
+
+
+def _unfilled(row: readiness.Readiness) -> list[str]:
+    """The tools of a ready agent whose arguments nobody fills in, so that calls of them fail."""
+    return mcp_arguments.unfilled(row.agent.executor) if row.state == "ready" and llm.in_use() is None else []
 
 
 @require_role(Role.OPS)
