@@ -73,6 +73,15 @@ def test_it_comes_back_from_its_parts_as_it_was() -> None:
         Unfamiliar.from_parts({}, {})
 
 
+def test_a_model_from_before_the_words_that_languages_share_reads_as_it_did() -> None:
+    unfamiliar = fitted()
+    config = {name: value for name, value in unfamiliar.config().items() if name != "shared_words"}
+    before = Unfamiliar.from_parts(config, unfamiliar.tensors())
+    text = "mortgage in brick house"  # "in" alone was taken for Italian
+    assert (unfamiliar.strange(text), before.strange(text)) == (False, True)
+    assert not Unfamiliar.from_parts(before.config(), before.tensors()).shared_words
+
+
 def test_where_the_encoder_is_not_installed_a_strange_text_is_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fitted()
     config, tensors = before.config(), before.tensors()

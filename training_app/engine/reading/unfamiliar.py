@@ -45,10 +45,17 @@ class Unfamiliar:
     """What tells strange texts, and what reads them. Immutable but for what it remembers; safe to share between threads."""
 
     def __init__(
-        self, grams: NDArray[np.uint32], level: float, languages: Sequence[str], descriptions: Descriptions
+        self,
+        grams: NDArray[np.uint32],
+        level: float,
+        languages: Sequence[str],
+        descriptions: Descriptions,
+        shared_words: bool = True,
     ) -> None:
-        """`grams` are hashes of the known n-grams, ascending; `languages` those of the training queries."""
+        """`grams` are hashes of the known n-grams, ascending; `languages` those of the training queries, told with words that
+        languages share or without."""
         self.grams, self.level, self.languages = grams, level, frozenset(languages)
+        self.shared_words = shared_words
         self.descriptions = descriptions
         self._known = frozenset(grams.tolist())
         self._tokens: dict[str, tuple[int, int]] = {}
@@ -88,12 +95,12 @@ class Unfamiliar:
             familiar, total = familiar + counted_before[0], total + counted_before[1]
         if not total or familiar >= self.level * total:
             return False
-        language = language_of(text)
+        language = language_of(text, shared=self.shared_words)
         return language not in self.languages and bool(language or familiar < NO_LANGUAGE * self.level * total)
 
     def readable(self, text: str) -> bool:
         """Whether the sentence encoder reads the language of a strange text."""
-        return self.descriptions.meaning and language_of(text) in ENCODED | {""}
+        return self.descriptions.meaning and language_of(text, shared=self.shared_words) in ENCODED | {""}
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
@@ -104,6 +111,7 @@ class Unfamiliar:
         return {
             "level": self.level,
             "languages": sorted(self.languages),
+            "shared_words": self.shared_words,
             "descriptions": self.descriptions.config(),
         }
 
@@ -114,7 +122,8 @@ class Unfamiliar:
         if grams.dtype != np.uint32 or grams.ndim != 1:
             raise ValueError("unfamiliar: n-grams of the wrong kind")
         descriptions = Descriptions.from_tensors(config["descriptions"], tensors)
-        return cls(grams, float(config["level"]), [str(language) for language in config["languages"]], descriptions)
+        languages = [str(language) for language in config["languages"]]
+        return cls(grams, float(config["level"]), languages, descriptions, bool(config.get("shared_words", False)))
 
 
 def grams_of(text: str) -> list[int]:
