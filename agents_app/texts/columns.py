@@ -38,8 +38,7 @@ def holding(
 
 
 def _perhaps(model: type[models.Model], columns: Sequence[Column], lookup: Lookup) -> Iterator[Any]:
-    """`values` of the rows in which it may stand. Few keys are asked for first: that statement may use several cores, and needs no
-    order."""
+    """`values` of the rows in which it may stand. Their keys are asked for first, as long as they are few: that needs no order."""
     every = model._base_manager.order_by()
     rows = narrowing.narrowed(every, columns, narrowing.of(lookup))
     keys = list(rows.values_list("pk", flat=True)[: MOST_NAMED + 1]) if rows is not every else None
