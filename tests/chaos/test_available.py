@@ -44,6 +44,7 @@ def test_a_second_counts_unless_the_installation_waited_for_a_processor_that_oth
     assert available(IDLE, *readings) == seconds
 
 
+@pytest.mark.at_length
 def test_who_never_comes_ends_the_wait_by_available_time_or_in_the_end_by_any() -> None:
     free = (Reading(float(n), 0.0, {}) for n in range(1_000))
     with pytest.raises(AssertionError, match="a bus did not come about within 3 seconds: 3 passed, 3 were available"):

@@ -18,6 +18,7 @@ from agents_app.texts import columns, narrowing
 from agents_app.texts.matching import Phrase, Phrases, Terms
 from datasets_app.models import Dataset, Query
 from datasets_app.queries import adding
+from tests.thorough import many
 
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 WAYS: tuple[Callable[[str], str], ...] = (
@@ -44,7 +45,7 @@ def matches(pattern: narrowing.Pattern | None, text: str) -> bool:
     return pattern is None or bool(re.search(pattern.written(lambda code: re.escape(chr(code))), text))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=many(300, 50))
 @given(letters.filter(str.strip), st.sampled_from(WAYS), st.sampled_from(WAYS), st.sampled_from(("", "\u00fc ", "a ")))
 @example("straße 12", str.upper, str, "")
 @example("Γιώργος", str.upper, str, "")

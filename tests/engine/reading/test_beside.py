@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
@@ -67,6 +68,7 @@ def test_no_figure_counts_them() -> None:
     assert both["cross_validated"]["answers"].keys() == alone["cross_validated"]["answers"].keys()
 
 
+@pytest.mark.at_length
 def test_written_copies_of_queries_that_judge_change_nothing() -> None:
     rows = examples(80)
     copies = [replace(e, id=f"w{e.id}", text=e.text.upper() + "!", split="") for e in rows if e.split != "train"]

@@ -148,6 +148,7 @@ def test_an_llms_labels_lead_on_where_nobody_else_labels(bare: Pool) -> None:
     assert (path.current.name, path.current.action) == ("train", "Train")
 
 
+@pytest.mark.at_length
 def test_what_is_there_is_counted_as_every_page_counts(bare: Pool) -> None:
     for name in ("Flights", "Hotels"):
         pools.add_agent(bare, name)
