@@ -80,9 +80,9 @@ def narrowed(rows: QuerySet[Any], columns: Collection[Column], pattern: Pattern 
     where a column is packed."""
     if pattern is None or not columns or connection.vendor != "postgresql" or not all(map(_is_plain, columns)):
         return rows
-    said = {f"said_in_{column.attname}": Cast(column.attname, TextField()) for column in columns}
+    texts = {f"{column.attname}_as_text": Cast(column.attname, TextField()) for column in columns}
     written = pattern.postgresql()
-    return rows.alias(**said).filter(reduce(or_, (Q((f"{name}__regex", written)) for name in said)))
+    return rows.alias(**texts).filter(reduce(or_, (Q((f"{name}__regex", written)) for name in texts)))
 
 
 def _is_plain(column: Column) -> bool:

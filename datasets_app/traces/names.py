@@ -56,10 +56,10 @@ class Roster:
         counts_as = {number: end_of(number, steps) for number, *_ in agents}
         named = [(number in self._active, counts_as[number], (name, key)) for number, name, key, *_ in agents]
         self._whole, self._core = _by_form(named, letters), _by_form(named, core)
-        said = LabelValue.objects.filter(pool=pool).order_by("pk").values_list("value", "agents")
+        explained = LabelValue.objects.filter(pool=pool).order_by("pk").values_list("value", "agents")
         self._said: dict[str, list[int]] = {
             value: sorted({counts_as[agent] for agent in ids or [] if counts_as.get(agent) in self._active})
-            for value, ids in said
+            for value, ids in explained
         }
         self._said_core = {core(value): ids for value, ids in self._said.items()}
 

@@ -335,7 +335,7 @@ def handoffs(card: Card) -> str:
     if not beside or beside["queries"] < LEAST_CHECKED:
         return ""
     figures = {name: round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours")}
-    said = _(
+    sentence = _(
         "Today's handoffs are right in %(today)d of 100, the router in %(router)d, on the same %(queries)d queries."
     ) % {
         "today": figures["metrics"],
@@ -345,11 +345,11 @@ def handoffs(card: Card) -> str:
     lead = beside["difference"]["exact"]
     if handoffs_are_better(card):
         return (
-            said
+            sentence
             + " "
             + _("With this router, more answers would be wrong than today: label more queries and train again.")
         )
-    return said if lead["low"] > 0 else said + " " + _("That does not show which of them is better.")
+    return sentence if lead["low"] > 0 else sentence + " " + _("That does not show which of them is better.")
 
 
 def handoffs_are_better(card: Card) -> bool:
