@@ -1,6 +1,7 @@
 """`python -m benchmarks.soak [--seconds 600] [--database sqlite|postgresql|pgbouncer]`: mixed traffic with training runs beside it.
 
-Two web servers and a worker as real processes answer routes, batches, outcomes and pages, while one run after another is trained. On
+Two web servers and a worker as real processes answer routes, batches, outcomes and pages, while one run after another is trained, with
+`--rest` seconds between them. On
 PostgreSQL the database is restarted half-way; through PgBouncer each part in turn every `--every` seconds (600): the web servers, the
 worker, PostgreSQL and PgBouncer. Whoever finds a web server gone asks the other, as a load balancer does. Printed are errors, the 99th
 percentile of a route, the memory of the web servers against what they had after warming up, and whether each answer is a decision in
@@ -230,7 +231,7 @@ class Parts:
         return sum(one["dropped"] for one in asked())
 
 
-def soak(seconds: float, database: str, every: float) -> int:
+def soak(seconds: float, database: str, every: float, rest: float) -> int:
     """All of it, in a folder of its own that goes afterwards; the exit status."""
     with tempfile.TemporaryDirectory(prefix="routerweb-soak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -251,7 +252,7 @@ def soak(seconds: float, database: str, every: float) -> int:
             session = site.manage("shell", "-v", "0", "-c", SESSION).stdout.split("session ")[1].strip()
             parts = Parts(site, key, [site.start("web"), site.start("web")], site.start("worker"), server, bouncer)
             first_model(parts.web[0], key)
-            return _measured(parts, session, seconds, every if bouncer else seconds / 2)
+            return _measured(parts, session, seconds, every if bouncer else seconds / 2, rest)
         finally:
             site.close()
             for last in (bouncer, server):
@@ -259,17 +260,19 @@ def soak(seconds: float, database: str, every: float) -> int:
                     last.stop()
 
 
-def _measured(parts: Parts, session: str, seconds: float, every: float) -> int:
+def _measured(parts: Parts, session: str, seconds: float, every: float, rest: float) -> int:
     began = time.monotonic()
     sizes: list[tuple[float, list[float]]] = []
-    run, runs = 0, 0
+    run, runs, free = 0, 0, 0.0
     with Traffic(parts.web, parts.key, session) as traffic:
         while (gone := time.monotonic() - began) < seconds:
             sizes.append((gone, [memory(machine) for machine in parts.web]))
             if parts.server and gone > (parts.count + 1) * every:
                 parts.restart_next()
             with contextlib.suppress(OSError, AssertionError):
-                if not run or parts.web[0].get(f"/api/runs/{run}/", parts.key)[1]["status"] in ("done", "failed"):
+                if run and parts.web[0].get(f"/api/runs/{run}/", parts.key)[1]["status"] in ("done", "failed"):
+                    run, free = 0, gone + rest
+                if not run and gone >= free:
                     run, runs = launch(parts.web[0], parts.key), runs + 1
             time.sleep(1)
     dropped = parts.dropped()
@@ -335,8 +338,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--database", choices=("sqlite", "postgresql", "pgbouncer"), default="sqlite")
     parser.add_argument("--every", type=float, default=600.0, help="seconds between two restarts behind PgBouncer")
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds between two training runs")
     options = parser.parse_args()
-    return soak(options.seconds, options.database, options.every)
+    return soak(options.seconds, options.database, options.every, options.rest)
 
 
 if __name__ == "__main__":
