@@ -22,6 +22,10 @@ from routerweb import hooks
 from training_app.engine.data import examples as data
 
 
+#: As many as the scorer that reads descriptions was taught with.
+CARD_EXAMPLES = 15
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What `load_agents` did: how many agents it made, changed, and left as they were."""
@@ -45,6 +49,12 @@ def engine_agent(agent: Agent) -> data.Agent:
         cost=agent.cost,
         key=agent.key,
     )
+
+
+def card_examples(agent: Agent) -> tuple[str, ...]:
+    """Queries that the agent's approved cards say it is for, CARD_EXAMPLES at most. Asks for its `sources`, which may be prefetched."""
+    texts = [text for source in agent.sources.all() for text in source.examples]
+    return tuple(dict.fromkeys(texts))[:CARD_EXAMPLES]
 
 
 def roster(pool: Pool, retired: bool = False) -> tuple[data.Agent, ...]:

@@ -10,7 +10,8 @@ from routerweb.holds import Holds
 class AgentSource(models.Model):
     """An address whose description becomes one agent, once somebody has approved it. A card from a file has no address to ask again.
 
-    `taken` is what was approved last, `offered` what it says now where that differs. `calling` says how it may be called, as
+    `taken` is what was decided on last, `offered` what it says now where that differs. `examples` are the queries that approved
+    descriptions named: routing by descriptions reads them. `calling` says how it may be called, as
     `sources.described.Described` has it. `secret` is sealed (`sealing`). The address of one tool of a server ends in # and its name.
     """
 
@@ -30,12 +31,13 @@ class AgentSource(models.Model):
     secret = models.TextField(editable=False, blank=True)
     taken = models.JSONField(default=dict, blank=True)
     offered = models.JSONField(null=True, blank=True)
+    examples = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True, editable=False)
     calling = models.JSONField(default=dict, blank=True, editable=False)
     signature = models.CharField(max_length=7, choices=Signature.choices, default=Signature.NONE)
     signer = models.CharField(max_length=300, blank=True)
     problem = models.CharField(max_length=300, blank=True)
     checked_at = models.DateTimeField(null=True)
-    holds = Holds(shared=[taken, offered], remark=[problem], setting=[address, signer, calling], secret=[secret])
+    holds = Holds(shared=[taken, offered, examples], remark=[problem], setting=[address, signer, calling], secret=[secret])
 
     class Meta:
         ordering = ("pool", "address")

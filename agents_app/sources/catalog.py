@@ -12,7 +12,7 @@ from agents_app import audit, pools, sealing
 from agents_app.audit import Who
 from agents_app.files import limited, rosters
 from agents_app.files.formats import Unreadable
-from agents_app.models import Agent, AgentSource, Pool
+from agents_app.models import Agent, AgentSource, Pool, Stamp
 from agents_app.outbound import guard
 from agents_app.sources import cards, tools
 from agents_app.sources.described import Described, SourceError
@@ -191,7 +191,9 @@ def approve(source: AgentSource, shown: str | None = None, *, actor: Who) -> Age
             agent = pools.update_agent(agent, actor=actor, **values)
         examples = _new_examples(source)
         source.agent, source.taken, source.offered = agent, offered, None
+        source.examples = offered["examples"]
         source.save()
+        Stamp.bump()  # routing by descriptions reads the examples
         detail = {"agent": agent.number, "signature": source.signature, "examples": len(examples)}
         audit.record("source.approved", actor=actor, target=source.address, pool=source.pool, detail=detail)
         if examples:
@@ -217,3 +219,4 @@ def forget(source: AgentSource, *, actor: Who) -> None:
     with transaction.atomic():
         audit.record("source.forgotten", actor=actor, target=source.address, pool=source.pool)
         source.delete()
+        Stamp.bump()

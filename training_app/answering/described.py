@@ -49,7 +49,8 @@ def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
     ]
     if not agents:
         return None
-    return Router.of_descriptions(Descriptions(agents, meaning=sentences.installed()))
+    examples = {agent.id: agent.examples for agent in roster}
+    return Router.of_descriptions(Descriptions(agents, meaning=sentences.installed(), examples=examples))
 
 
 @lru_cache(maxsize=16)

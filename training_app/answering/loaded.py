@@ -36,7 +36,8 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class RosterAgent:
-    """One agent of a pool as it stands now. `covered` tells whether the active model has learnt it."""
+    """One agent of a pool as it stands now. `covered` tells whether the active model has learnt it, `examples` are queries that its
+    card says it is for."""
 
     id: int
     code: str
@@ -48,6 +49,7 @@ class RosterAgent:
     available: bool
     covered: bool
     key: str
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from django.db import connection
 
 from agents_app import allowed_sets
 from agents_app.models import Agent, ApiKey, Pool, Stamp
+from agents_app.pools import card_examples
 from routerweb import hooks
 from routerweb.background import Background
 from routerweb.serving import memory
@@ -94,7 +95,7 @@ def load_one(slug: str) -> LoadedPool:
     pool = Pool.objects.in_use().get(slug=slug)
     row = RouterModel.objects.active().filter(pool=pool).select_related("pool").first()
     plan = live.plans().get(pool.pk)
-    agents = list(pool.agents.order_by("number"))
+    agents = list(pool.agents.order_by("number").prefetch_related("sources"))
     return _load_pool(pool, agents, row, None, replace(plan, shadows=[]) if plan else None)
 
 
@@ -207,7 +208,7 @@ def _load(stamp: int, before: Served | None) -> Served:
     active = RouterModel.objects.active().select_related("pool")
     models = {model.pool_id: model for model in active}
     agents: dict[int, list[Agent]] = {}
-    for agent in Agent.objects.order_by("number"):
+    for agent in Agent.objects.order_by("number").prefetch_related("sources"):
         agents.setdefault(agent.pool_id, []).append(agent)
     pools, plans = {}, live.plans()
     everyone = list(Pool.objects.all())
@@ -282,7 +283,7 @@ def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, proble
         roster=tuple(
             RosterAgent(
                 agent.number, agent.code, agent.name, agent.description, tuple(agent.keywords), agent.cost, agent.state,
-                agent.available, agent.number in names, agent.key,
+                agent.available, agent.number in names, agent.key, card_examples(agent),
             )
             for agent in agents
         ),

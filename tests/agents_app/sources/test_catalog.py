@@ -8,7 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from agents_app.models import Agent, AgentSource, AuditEntry, Pool
+from agents_app.models import Agent, AgentSource, AuditEntry, Pool, Stamp
+from agents_app.pools import card_examples
 from agents_app.sources import catalog, described
 from agents_app.sources.described import SourceError
 from datasets_app.models import Gold, Query, Suggestion
@@ -58,6 +59,23 @@ def test_examples_are_queries_that_nobody_has_confirmed(pool: Pool, served: dict
     assert {one.state for one in found} == {Query.State.UNLABELED}
     assert not Gold.objects.filter(query__in=found).exists()
     assert [one.required for one in Suggestion.objects.filter(query__in=found)] == [[agent.number]] * 2
+
+
+def test_only_the_examples_of_approved_cards_are_read(pool: Pool, served: dict) -> None:
+    source = look(pool)
+    assert [card_examples(agent) for agent in pool.agents.all()] == [()] * pool.agents.count()
+    before = Stamp.current()
+    agent = catalog.approve(source, actor=None)
+    assert card_examples(agent) == ("A flight to Oslo", "Ein Zimmer in Köln")
+    assert Stamp.current() > before
+    served["skills"][0]["examples"].append("A visa for India")
+    catalog.look_all()
+    source.refresh_from_db()
+    catalog.dismiss(source, actor=None)
+    assert card_examples(agent) == ("A flight to Oslo", "Ein Zimmer in Köln")
+    before = Stamp.current()
+    catalog.forget(source, actor=None)
+    assert (card_examples(agent), Stamp.current() > before) == ((), True)
 
 
 def test_a_changed_card_is_offered_again_and_only_its_new_examples_come(pool: Pool, served: dict) -> None:

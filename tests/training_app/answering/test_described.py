@@ -6,7 +6,7 @@ import pytest
 from django.core.management import call_command
 
 from agents_app import pools
-from agents_app.models import Agent
+from agents_app.models import Agent, AgentSource, Stamp
 from tests.clients import signed_in
 from training_app.answering import decisions, replays, serving
 from training_app.models import Artifact, Decision
@@ -39,6 +39,17 @@ def test_descriptions_answer_where_there_is_no_model(app, text, agents) -> None:
     assert set(answer["scores"]) == {"0", "1", "2"}
     assert 0 < answer["confidence"] < 1
     assert answer["not_covered"] == []
+
+
+def test_the_examples_of_an_approved_card_are_read(app, pool) -> None:
+    text = "the wheels of my bicycle squeak"
+    assert app.route(text).json()["agents"] == []
+    shipping = Agent.objects.get(name="Shipping")
+    AgentSource.objects.create(
+        pool=pool, agent=shipping, address="card.json", examples=["My bicycle squeaks", "A wheel of my bicycle is loose"]
+    )
+    Stamp.bump()
+    assert app.route(text).json()["agents"] == [1]
 
 
 def test_batches_and_options_work(app) -> None:
