@@ -21,7 +21,6 @@ from agents_app.models import Agent, HealthCheck, Pool, Stamp
 from routerweb import hooks
 from training_app.engine.data import examples as data
 
-
 #: As many as the scorer that reads descriptions was taught with.
 CARD_EXAMPLES = 15
 
@@ -52,7 +51,7 @@ def engine_agent(agent: Agent) -> data.Agent:
 
 
 def card_examples(agent: Agent) -> tuple[str, ...]:
-    """Queries that the agent's approved cards say it is for, CARD_EXAMPLES at most. Asks for its `sources`, which may be prefetched."""
+    """Queries that the agent's approved cards say it is for, CARD_EXAMPLES at most; its `sources` may be prefetched."""
     texts = [text for source in agent.sources.all() for text in source.examples]
     return tuple(dict.fromkeys(texts))[:CARD_EXAMPLES]
 

@@ -31,13 +31,17 @@ class AgentSource(models.Model):
     secret = models.TextField(editable=False, blank=True)
     taken = models.JSONField(default=dict, blank=True)
     offered = models.JSONField(null=True, blank=True)
-    examples = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True, editable=False)
+    examples = models.JSONField(
+        default=list, db_default=models.Value([], models.JSONField()), blank=True, editable=False
+    )
     calling = models.JSONField(default=dict, blank=True, editable=False)
     signature = models.CharField(max_length=7, choices=Signature.choices, default=Signature.NONE)
     signer = models.CharField(max_length=300, blank=True)
     problem = models.CharField(max_length=300, blank=True)
     checked_at = models.DateTimeField(null=True)
-    holds = Holds(shared=[taken, offered, examples], remark=[problem], setting=[address, signer, calling], secret=[secret])
+    holds = Holds(
+        shared=[taken, offered, examples], remark=[problem], setting=[address, signer, calling], secret=[secret]
+    )
 
     class Meta:
         ordering = ("pool", "address")

@@ -27,6 +27,7 @@ class ScriptedRouter:
     rules = Rules()
     reads_meaning = False
     continuing = DEFAULT
+    single = False
     calibration = Calibration(1.0, 0.0, np.zeros(0), 0.0)
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:

@@ -13,10 +13,11 @@ from routerweb.serving import disconnect
 from training_app.answering import decisions, described, loaded
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import opening
-from training_app.engine.reading.cold import ColdScores
+from training_app.engine.reading.cold import ColdScorer, ColdScores
+from training_app.engine.reading.conversing.continuing import Continuing, last_turn
 from training_app.engine.routing import asking, exploring, holding, joint
 from training_app.engine.routing.allowed import Rules
-from training_app.engine.routing.joint import Joining
+from training_app.engine.routing.joint import Joining, Together, Turn
 from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import Continued, Explanation, Route
@@ -62,7 +63,8 @@ class Answer(NamedTuple):
     `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
     lot, `cold` how likely each agent that is routed by its description is needed, `cold_taken` those of them that joined the set.
     `ask` names the agents that the user should be asked about; `replied` those that such a question was about, and those meant.
-    `continued` says whether the agents of the turn before go on, None where nothing came before.
+    `continued` says whether the agents of the turn before go on, None where nothing came before; `continued_cold` says so where cold
+    agents are among them or among the answer's.
     `unit` stands for who asked while a canary runs: the sticky key, or what opens the conversation, hashed.
     `microseconds` is what all of it took, `walk_microseconds` the model alone.
     """
@@ -85,6 +87,7 @@ class Answer(NamedTuple):
     continued: Continued | None = None
     ask: asking.Doubt | None = None
     replied: tuple[frozenset[int], frozenset[int]] | None = None
+    continued_cold: Continued | None = None
 
     @property
     def model(self) -> LoadedModel:
@@ -309,26 +312,48 @@ def _finish(
         doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
         if doubt is not None and doubt.worth <= on.ask_cost:
             doubt = None
-    route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (min_agents, max_agents), permits))
+    joining = Joining(on.threshold, (min_agents, max_agents), permits, router.single)
+    turn = None if on.cold is None else _turn(pool, on.cold, text, continued, options, joining)
+    route, together = completed(walked, explored, cold, joining, turn)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
-        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
-        options, continued, doubt, walk.replied,
+        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, together.joined, unit,
+        options, continued, doubt, walk.replied, together.continued,
     )  # fmt: skip
 
 
+def _turn(
+    pool: LoadedPool,
+    scorer: ColdScorer,
+    text: str,
+    continued: Continued | None,
+    options: RequestOptions | None,
+    joining: Joining,
+) -> Turn | None:
+    """The turn that a cold agent may go on to answer. Where nobody says who answered before, cold agents are considered there too."""
+    if continued is None:
+        return None
+    router, last = model_of(pool).router, continued.last
+    named, question = last_turn(text)
+    if named is None and question is not None and (options is None or "previous" not in options.values):
+        route = router.route(question, pool.available, rules=pool.rules)
+        last = joint.together(route.agents, route.scores, scorer.scores(question), joining).agents
+    return Turn(text, last, router.continuing, RequestOptions.sticky(options))
+
+
 def completed(
-    walked: Route, explored: int | None, cold: ColdScores | None, joining: Joining
-) -> tuple[Route, tuple[int, ...]]:
+    walked: Route, explored: int | None, cold: ColdScores | None, joining: Joining, turn: Turn | None = None
+) -> tuple[Route, Together]:
     """The model's route with the agent that changed sides by lot, then with the cold agents that the text needs and without those of
-    the model's that it does not need beside them: the route that is given, and which cold agents joined it."""
+    the model's that it does not need beside them, or with the agents of the turn before: the route that is given, and how it came."""
     route = walked
     if explored is not None:
         route = loaded.with_agents(route, exploring.turned(route.agents, explored))
     if cold is None:
-        return route, ()
-    agents, cold_taken = joint.together(route.agents, walked.scores, cold, joining, explored)
-    return (loaded.with_agents(route, agents) if cold_taken else route), cold_taken
+        return route, Together(route.agents)
+    together = joint.together(route.agents, walked.scores, cold, joining, explored, turn)
+    changed = together.joined or set(together.agents) != set(route.agents)
+    return (loaded.with_agents(route, together.agents) if changed else route), together
 
 
 # --- Again --------------------------------------------------------------------------------------------------------
@@ -365,6 +390,15 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
         meant = _meant(explanation.route, *map(frozenset, replied))
         explanation = replace(explanation, route=loaded.with_agents(explanation.route, meant))
     threshold = detail.get("cold", {}).get("threshold", 1.0)
-    joining = Joining(threshold, limits, rules.permits if rules else None)
-    route, _taken = completed(explanation.route, detail.get("explored"), cold, joining)
+    joining = Joining(threshold, limits, rules.permits if rules else None, router.single)
+    turn = turn_then(detail, kept.routed_text, router.continuing)
+    route, _together = completed(explanation.route, detail.get("explored"), cold, joining, turn)
     return explanation, route
+
+
+def turn_then(detail: Mapping[str, Any], text: str, continuing: Continuing) -> Turn | None:
+    """The turn of a decision that a cold agent might have gone on to answer, None where there was none; it stays where it did then."""
+    turn = detail.get("cold", {}).get("turn")
+    if turn is None:
+        return None
+    return Turn(text, tuple(turn["last"]), continuing, sticky=float(turn["stays"]))

@@ -66,8 +66,10 @@ def _detail(given: Answer) -> dict[str, Any] | None:
         scores = given.cold or ColdScores({})
         detail["cold"] = {
             "scores": scores.cold, "trained": scores.trained, "threshold": on.threshold, "profile": on.cold.profile,
-            "taken": bool(given.cold_taken), "walked": list(given.walked.agents),
+            "taken": bool(given.cold_taken), "walked": list(given.walked.agents), "single": given.model.router.single,
         }  # fmt: skip
+        if (turn := given.continued_cold) is not None:
+            detail["cold"]["turn"] = {"last": turn.last, "stays": turn.held}
     return detail or None
 
 
@@ -90,7 +92,7 @@ def answer_as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
         "decision_id": decisions.id_text(given.number) if kept else None,
         "not_covered": pool.not_covered,
     }
-    if (continued := given.continued) is not None:
+    if (continued := given.continued_cold or given.continued) is not None:
         shown["continues"] = set(route.agents) == set(continued.last)
         sure = continued.confidence if shown["continues"] == continued.continues else 1 - continued.confidence
         shown["continues_confidence"] = round(sure, 4)

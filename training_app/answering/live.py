@@ -91,9 +91,7 @@ def _side(loaded: LoadedPool, agents: Sequence[Agent], settings: LiveSettings | 
         active = [engine_agent(agent) for agent in agents if agent.state == Agent.State.ACTIVE]
         model = loaded.model
         examples = {agent.id: agent.examples for agent in loaded.roster}
-        scorer = ColdScorer(
-            active, cold, meaning=model is not None and model.router.reads_meaning, examples=examples
-        )
+        scorer = ColdScorer(active, cold, meaning=model is not None and model.router.reads_meaning, examples=examples)
     return Live(
         exploration=settings.exploration if settings else 0.0,
         cold=scorer,

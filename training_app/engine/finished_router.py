@@ -123,6 +123,8 @@ def calibrate(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     parts = _artifact(config, data.agents, scores, policy, fitted, wanted, unfamiliar)
     if (learnt_turns := _continuing(config, data, learnt, fitted, selected)) is not None:
         parts.config["continuing"] = learnt_turns.config()
+    if (sizes := data.train.rows.required.sum(axis=1)).any():
+        parts.config["several"] = round(float((sizes > 1).sum() / (sizes > 0).sum()), 4)
     if learnt.env.allowed is not None:
         parts.config["rules"] = learnt.env.allowed.rules.config()
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)

@@ -41,7 +41,7 @@ class LiveSettings(models.Model):
     )
     cold_threshold = models.FloatField(
         _("least probability"),
-        default=0.10,
+        default=0.5,
         validators=[MinValueValidator(0.01), MaxValueValidator(1.0)],
         help_text=_(
             "If a query needs an agent with a lower probability, by its description, it is not routed to it. The best set "

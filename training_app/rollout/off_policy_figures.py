@@ -13,12 +13,15 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from training_app.answering import replays, serving
+from training_app.answering.answer import turn_then
 from training_app.engine.judging import off_policy
 from training_app.engine.reading.cold import ColdScores
+from training_app.engine.reading.conversing.continuing import DEFAULT
 from training_app.engine.routing import holding, joint
 from training_app.engine.routing.exploring import chances, turned
-from training_app.engine.routing.joint import Joining
+from training_app.engine.routing.joint import Joining, Turn
 from training_app.engine.routing.router import Router
+from training_app.engine.routing.routes import STICKY
 from training_app.models import Decision, Outcome, RouterModel
 
 #: Newest decisions with an outcome that are read.
@@ -57,7 +60,8 @@ class _Row:
     """One decision with its outcome; sets hold every agent that was answered, cold ones too.
 
     `reach` holds each set that could have been answered with how likely it was; `own` is that without an agent that changed sides.
-    `cold` is what descriptions said where agents were routed by them; those of `threshold` and more could join.
+    `cold` is what descriptions said where agents were routed by them; those of `threshold` and more could join. `turn` is one of a
+    conversation that a cold agent might have gone on to answer.
     """
 
     text: str
@@ -68,6 +72,7 @@ class _Row:
     threshold: float
     available: frozenset[int]
     success: bool
+    turn: Turn | None = None
 
 
 def evaluate(candidate: RouterModel) -> OffPolicy:
@@ -155,10 +160,12 @@ def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
     walked = model_set if flipped is None else turned(model_set, flipped)
     if "walked" in described:  # cold agents may have taken the place of some
         walked = tuple(described["walked"])
+    turn = turn_then(detail, decision.routed_text, DEFAULT)
+    joining = Joining(threshold, limits, single=described.get("single", False))
 
     def whole(agents: tuple[int, ...], keep: int | None = None) -> frozenset[int]:
         # Where the largest set binds, an agent that changes sides makes or takes room for the cold ones.
-        return frozenset(joint.together(agents, scores, cold, Joining(threshold, limits), keep)[0])
+        return frozenset(joint.together(agents, scores, cold, joining, keep, turn).agents)
 
     share = detail.get("share", 0.0)
     may = chances(walked, scores, *limits) if share else {}
@@ -169,7 +176,7 @@ def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
         reach[other] = reach.get(other, 0.0) + share * chance
     reach.setdefault(answered, decision.propensity or 1.0)
     return _Row(
-        decision.routed_text, answered, own, reach, cold, threshold, frozenset(scores).union(cold.cold), success
+        decision.routed_text, answered, own, reach, cold, threshold, frozenset(scores).union(cold.cold), success, turn
     )
 
 
@@ -189,9 +196,10 @@ def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]],
             cold = ColdScores(
                 {agent: p for agent, p in then.cold.items() if agent not in learnt}, then.trained | then.cold
             )
-            joining = Joining(rows[i].threshold, router.limits)
-            agents, _joined = joint.together(route.agents, route.scores, cold, joining)
-            sets[i] = frozenset(agents)
+            joining = Joining(rows[i].threshold, router.limits, single=router.single)
+            turn = rows[i].turn
+            turn = turn and replace(turn, continuing=router.continuing, sticky=STICKY)
+            sets[i] = frozenset(joint.together(route.agents, route.scores, cold, joining, turn=turn).agents)
         ours[places] = router.confidences(texts, [sets[i] for i in places], available)
         answered[places] = router.confidences(texts, [rows[i].answered for i in places], available)
     return sets, (ours, answered)

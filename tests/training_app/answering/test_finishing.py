@@ -194,3 +194,22 @@ def test_a_replay_that_differs_says_so(app, model, live, certain) -> None:
     decision = kept(app.route("billing").json())
     decision.agents = [1, 2]
     assert not replayed(decision).identical
+
+
+def test_a_reply_goes_to_the_cold_agent_that_asked_and_can_be_replayed(app, model, live) -> None:
+    new = pools.add_agent(model.pool, "Legal", **LEGAL)
+    live(cold=True)
+    question = {"role": "assistant", "content": "Which contract is it?"}
+    talk = [{"role": "user", "content": ASKS_LEGAL}, question, {"role": "user", "content": "the one of my flat"}]
+    for messages in (talk, [talk[0], {**question, "agents": [new.number]}, talk[2]]):
+        answer = app.post("/api/route/", {"messages": messages}).json()
+        assert (answer["agents"], answer["cold"], answer["continues"]) == ([new.number], True, True)
+        assert 0.3 <= answer["continues_confidence"] <= 1
+        decision = kept(answer)
+        assert decision.detail["cold"]["turn"] == {"last": [new.number], "stays": True}
+        assert replayed(decision).identical
+    away = app.post(
+        "/api/route/", {"messages": [*talk[:2], {"role": "user", "content": "forget it. billing please"}]}
+    ).json()
+    assert (away["agents"], away["cold"], away["continues"]) == ([0], False, False)
+    assert app.post("/api/route/", {"messages": talk, "sticky": 0}).json()["agents"] != [new.number]

@@ -338,6 +338,12 @@ class RequestOptions:
         return router.route(text, available, limits=limits, margin=margin, rules=rules), None
 
     @staticmethod
+    def sticky(options: RequestOptions | None) -> float:
+        """How much the agents of the turn before are preferred, 0 to 1."""
+        values = {} if options is None else options.values
+        return 0.0 if {"threshold", "operating_point"} & values.keys() else values.get("sticky", STICKY)
+
+    @staticmethod
     def continued(
         options: RequestOptions | None,
         router: Router,
@@ -348,11 +354,10 @@ class RequestOptions:
     ) -> tuple[Route, Continued | None]:
         """The route with the agents of the turn before, where they stay: see `holding.continued`. A threshold or an operating point of
         the request says by itself who is chosen."""
+        sticky = RequestOptions.sticky(options)
         if options is None:
-            return holding.continued(router, text, route, available, rules=rules)
-        values = options.values
-        sticky = 0.0 if {"threshold", "operating_point"} & values.keys() else values.get("sticky", STICKY)
-        last = values.get("previous")
+            return holding.continued(router, text, route, available, sticky=sticky, rules=rules)
+        last = options.values.get("previous")
         if isinstance(last, str):  # a decision, which only a server can look up
             last = None
         return holding.continued(

@@ -31,6 +31,8 @@ from training_app.engine.routing.walking import Walk, greedy, of_one
 
 #: A description-only answer of less confidence says that it does not know: its set is likelier wrong than right by far.
 UNSURE = 0.3
+#: Where a smaller share of the training queries needs several agents, an agent that no model knows is answered alone.
+SINGLE = 0.1
 SURE_NOBODY = 0.5  # the least confidence of a "none of these" to a text in a language that no training query is in
 
 
@@ -48,13 +50,17 @@ class Router:
         limits: tuple[int, int] = (0, 0),
         rules: Rules | None = None,
         continuing: Continuing = DEFAULT,
+        several: float = 1.0,
     ) -> None:
         """`unfamiliar`, where given, tells and reads texts in a language that no training query is in. `limits` are the fewest and the
         most agents of a set (a most of 0 is no limit) and `rules` say which sets are allowed, where a route is given no others.
-        `continuing` says whether the agents of the turn before go on."""
+        `continuing` says whether the agents of the turn before go on; `several` is the share of the training queries that need several
+        agents among those that need any."""
         self.agents = tuple(agents)
         self.calibration, self.policy, self.reader = calibration, policy, reader
         self.limits, self.rules, self.continuing = limits, rules or Rules(), continuing
+        #: Whether hardly a query needs several agents, as far as the labels say.
+        self.single = several < SINGLE
         #: Where its version comes from, and the settings of its run: empty but for one that was loaded.
         self.version_info: dict[str, Any] = {}
         self.training: dict[str, Any] = {}
@@ -90,6 +96,7 @@ class Router:
                 limits=(int(config.get("min_agents", 0)), int(config.get("max_agents", 0))),
                 rules=Rules.from_config(config.get("rules") or {}),
                 continuing=Continuing.from_config(config.get("continuing")),
+                several=float(config.get("several", 1.0)),
             )
             router.version_info = dict(config.get("version_info", {}))
             router.training = dict(config.get("training", {}))
