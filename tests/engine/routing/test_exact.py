@@ -128,6 +128,24 @@ def test_with_pairs_too(block: int) -> None:
         assert values[at] == pytest.approx(values[fine].max(), abs=1e-7), (seed, task.goal)
 
 
+def test_a_set_of_a_majority_is_the_best_of_all() -> None:
+    rng = np.random.default_rng(3)
+    task = Task("jaccard", np.full(4, 0.5))
+    for share in [0.5 + 1e-6, 0.6, 0.9] * 500:
+        table = rng.dirichlet(np.full(16, 0.2))
+        chosen = int(rng.integers(16))
+        table = table * (1 - share) / (1 - table[chosen])
+        table[chosen] = share
+        assert exact.expected_joint("jaccard", table, np.zeros(0)).argmax() == chosen
+        assert set(exact._best(task, [0, 1, 2, 3], table, None)) == set(np.flatnonzero(exact.members(4)[chosen]))
+
+
+def test_below_a_half_another_set_may_be_better() -> None:
+    table = np.zeros(8)
+    table[[0b110, 0b111, 0b011, 0b101]] = 0.49, 0.17, 0.17, 0.17
+    assert set(exact._best(Task("jaccard", np.full(3, 0.5)), [0, 1, 2], table, None)) == {0, 1, 2}
+
+
 def test_agents_beyond_the_list_count_in_what_is_expected() -> None:
     rng = np.random.default_rng(3)
     z = rng.normal(scale=2, size=6)
