@@ -15,13 +15,13 @@ from training_app.engine.data import folders
 COLUMNS: dict[str, tuple[str, ...]] = {
     "name": (
         "name", "agent", "agent name", "agents", "team", "teams", "team name", "department", "service", "bot", "skill", "queue",
-        "title", "label", "intent", "category", "group", "role", "desk", "abteilung", "fachbereich", "bereich", "amt", "команда",
-        "агент", "название", "отдел",
+        "title", "label", "intent", "category", "group", "role", "desk", "abteilung", "fachbereich", "bereich", "amt", "bezeichnung",
+        "agenten", "nombre", "agente", "nom", "команда", "агент", "название", "отдел",
     ),
     "description": (
         "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
         "responsibilities", "responsible for", "duties", "scope", "about", "details", "handles", "summary", "instructions",
-        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "описание", "что делает",
+        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "descripción", "описание", "что делает",
     ),
     "keywords": (
         "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "ключевые слова",
@@ -159,11 +159,15 @@ def _without_total(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[st
 def _below_header(rows: list[tuple[int, list[str]]]) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
     """Which column holds what, and the rows below the header.
 
-    Where no heading is one that people give agents, the names are in the first column that does not number the rows, and the first
-    row is a header if it has no such number itself.
+    Below a header that names the description and one more of our columns, but no name, the first other column holds the names. Where
+    no heading is one that people give agents, the names are in the first column that does not number the rows, and the first row is a
+    header if it has no such number itself.
     """
     for place, (_line, cells) in enumerate(rows[:HEADER_WITHIN]):
         columns = named([plain(cell) for cell in cells])
+        if "name" not in columns and "description" in columns and len(columns) > 1:
+            others = [i for i, cell in enumerate(cells) if cell and i not in columns.values()]
+            columns |= {"name": others[0]} if others else {}
         if "name" in columns and sum(map(bool, cells)) > 1:
             return columns, rows[place + 1 :]
     numbered = 0

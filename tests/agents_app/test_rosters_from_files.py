@@ -67,6 +67,18 @@ FILES: dict[str, tuple[bytes, tuple[str, ...], str]] = {
         ("Parking", "Permits", "Waste"),
         "refills",
     ),
+    "german.csv": (
+        "Agenten;;;\r\n;;;\r\nBezeichnung;Beschreibung;Stichwörter;Kosten (€)\r\nBüro;refills;a, b;0,02\r\nBad;water;;\r\n".encode(
+            "cp1252"
+        ),
+        ("Büro", "Bad"),
+        "refills",
+    ),
+    "own_heading.csv": (
+        b"Helper;Description;Tags\r\nParking;refills;fines\r\nPermits;building;\r\n",
+        ("Parking", "Permits"),
+        "refills",
+    ),
     "odd.xlsx": (
         book(("Town hall",), (), ("#", "Desk", "Sorts of matters"), (1, "Parking", "refills"), (2, "Permits", "")),
         ("Parking", "Permits"),
