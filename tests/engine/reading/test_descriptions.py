@@ -1,5 +1,6 @@
 """Routing by descriptions alone: any language, joined needs, conversations, and texts that nobody is for."""
 
+import itertools
 import json
 
 import numpy as np
@@ -44,6 +45,32 @@ def test_an_earlier_turn_carries_over() -> None:
     alone, later = scorer.logits(["about 200,000 please", Turn("about 200,000 please", said)])
     assert later[1] > alone[1]
     assert later.argmax() == 1
+
+
+@pytest.mark.parametrize("meaning", [True, False])
+def test_the_words_that_count_are_those_without_which_an_agent_is_less_likely(meaning: bool) -> None:
+    scorer = Descriptions(POOL, meaning=meaning)
+    cards, loans, _fraud = scorer.explain("please block my credit card today", top=3)
+    assert cards[0][0] in ("credit", "card")
+    assert cards[0][1] > 0
+    assert all(abs(a[1]) >= abs(b[1]) for a, b in itertools.pairwise(cards))
+    full, without = scorer.logits(["block my loan now", "block my  now"])
+    assert dict(scorer.explain("block my loan now")[1])["loan"] == pytest.approx(full[1] - without[1], abs=1e-5)
+    assert len(loans) <= 3
+
+
+@pytest.mark.parametrize("text", ["", "card", "我的银行卡丢了", "block my card " * 100])
+def test_what_is_read_as_a_whole_only_names_no_words(text: str) -> None:
+    assert Descriptions(POOL, meaning=True).explain(text) == [[], [], []]
+
+
+def test_words_count_within_their_conversation() -> None:
+    said = [Message("user", "I would like a mortgage for a house")]
+    scorer = Descriptions(POOL, meaning=True)
+    turn, without = Turn("yes please today", said), Turn("yes please ", said)
+    expected = scorer.logits([turn])[0] - scorer.logits([without])[0]
+    named = dict(scorer.explain(turn)[1])
+    assert named["today"] == pytest.approx(expected[1], abs=1e-5)
 
 
 def test_clauses_are_parted_at_signs_and_conjunctions_of_several_languages() -> None:
