@@ -132,6 +132,9 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
         scorecard["handoffs"] = _patiently(
             lambda: handoffs.measure(artifact, run.snapshot, scorecard.get("cross_validated"))
         )
+        scorecard["descriptions"] = _patiently(
+            lambda: handoffs.of_descriptions(artifact, run.snapshot, scorecard.get("cross_validated"))
+        )
     if run.snapshot.judges:
         scorecard["judges"] = run.snapshot.judges
     compared = _compared(run, artifact)

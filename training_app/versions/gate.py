@@ -10,7 +10,8 @@ model which is truly worse by the margin passes in at most 25 of 1,000 (docs/cer
 the 95 % interval that is shown: where it does, a finding names it. Where the test split is small, constant set and baseline are judged
 by cross-validation over all labeled queries, and the active model on those that both models were cross-validated on, where these are
 enough, else on test queries only. Of several models measured on the same test queries the best looks better than it is: "better" is
-said at the level that their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that
+said at the level that their number leaves. The first model of a kind passes, recorded as the first, unless the
+agents' descriptions are surely right more often. Whoever promotes another one that
 fails says why.
 
 Every model, the first one too, is held to the pool's must-pass cases. A roll-back is held to nothing else: it goes back to what
@@ -38,6 +39,8 @@ from training_app.versions.verdict import no_better_than_keywords
 PAGE_QUERIES = 300
 #: The check of the must-pass cases, as findings name it.
 CASES = "cases"
+#: The check of a first model against the agents' descriptions, which answer without one.
+DESCRIPTIONS = "descriptions"
 
 
 class GateRefused(registry.RegistryError):
@@ -90,8 +93,8 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether the model may be promoted without an override: the first of its kind whatever is found, unless rules by keywords
-        do as well or a must-pass case is broken."""
-        if any(finding.check == CASES and finding.passed is False for finding in self.findings):
+        do as well, the agents' descriptions do better or a must-pass case is broken."""
+        if any(finding.check in (CASES, DESCRIPTIONS) and finding.passed is False for finding in self.findings):
             return False
         return self.clean or (self.first and not no_better_than_keywords(self.model))
 
@@ -110,7 +113,9 @@ def judge(model: RouterModel, *, max_queries: int | None = None) -> Verdict:
         _holds_baseline(model),
         *_holds_rule(model),
     ]
-    if active is not None and active.pk != model.pk:
+    if active is None:
+        findings += _holds_descriptions(model)
+    elif active.pk != model.pk:
         findings.append(_holds_active(model, active, max_queries))
     findings += [*_flips(model, active), *_on_outcomes(model), *_passes_cases(model)]
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
@@ -370,6 +375,19 @@ def _holds_active(model: RouterModel, active: RouterModel, max_queries: int | No
     difference = scorecards.lead_of(standard, Interval.of(compared.figures[measure]["difference"]))
     assert difference is not None
     return _no_worse("active", whom, measured, difference, compared.queries, tried(model))
+
+
+def _holds_descriptions(model: RouterModel) -> list[Finding]:
+    """Whether the agents' descriptions, which answer until a first model is promoted, are not surely right more often; nothing where
+    that was not measured on enough queries."""
+    said = scorecards.descriptions(model.card)
+    if not said:
+        return []
+    if scorecards.descriptions_are_better(model.card):
+        return [
+            Finding(DESCRIPTIONS, False, _("Worse than the agents' descriptions, which answer without a model."), said)
+        ]
+    return [Finding(DESCRIPTIONS, True, _("Not shown to be worse than the agents' descriptions."), said)]
 
 
 def _flips(model: RouterModel, active: RouterModel | None) -> list[Finding]:

@@ -331,30 +331,47 @@ def promises(card: Card) -> list[dict[str, Any]]:
 
 def handoffs(card: Card) -> str:
     """How the model does beside who answered until now, in sentences; "" without traces of enough test queries."""
-    beside = card.content.get("handoffs")
-    if not beside or beside["queries"] < LEAST_CHECKED:
-        return ""
-    figures = {name: round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours")}
     sentence = _(
         "Today's handoffs are right in %(today)d of 100, the router in %(router)d, on the same %(queries)d queries."
-    ) % {
-        "today": figures["metrics"],
-        "router": figures["ours"],
-        "queries": beside["queries"],
-    }
-    lead = beside["difference"]["exact"]
-    if handoffs_are_better(card):
-        return (
-            sentence
-            + " "
-            + _("With this router, more answers would be wrong than today: label more queries and train again.")
-        )
-    return sentence if lead["low"] > 0 else sentence + " " + _("That does not show which of them is better.")
+    )
+    advice = _("With this router, more answers would be wrong than today: label more queries and train again.")
+    return _beside_today(card, "handoffs", sentence, advice)
 
 
 def handoffs_are_better(card: Card) -> bool:
     """Whether who answered until now is shown to be right more often than the model, on enough test queries."""
-    beside = card.content.get("handoffs")
+    return _is_behind(card, "handoffs")
+
+
+def descriptions(card: Card) -> str:
+    """How the model does beside the agents' descriptions, in sentences; "" where a model answered already, and of too few queries."""
+    sentence = _(
+        "The agents' descriptions, without a model, are right in %(today)d of 100, this model in %(router)d, on the same %(queries)d "
+        "queries."
+    )
+    advice = _("With this model, more answers would be wrong than without one: label more queries and train again.")
+    return _beside_today(card, "descriptions", sentence, advice)
+
+
+def descriptions_are_better(card: Card) -> bool:
+    """Whether the agents' descriptions are shown to be right more often than the model, on enough queries."""
+    return _is_behind(card, "descriptions")
+
+
+def _beside_today(card: Card, row: str, sentence: str, advice: str) -> str:
+    """What a row of `versions/handoffs.py` says, with the `advice` where the model is behind; "" of too few queries."""
+    beside = card.content.get(row)
     if not beside or beside["queries"] < LEAST_CHECKED:
-        return False
-    return bool(beside["difference"]["exact"]["high"] < 0)
+        return ""
+    today, router = (round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours"))
+    said = sentence % {"today": today, "router": router, "queries": beside["queries"]}
+    if _is_behind(card, row):
+        return f"{said} {advice}"
+    if beside["difference"]["exact"]["low"] > 0:
+        return said
+    return said + " " + _("That does not show which of them is better.")
+
+
+def _is_behind(card: Card, row: str) -> bool:
+    beside = card.content.get(row)
+    return bool(beside) and beside["queries"] >= LEAST_CHECKED and bool(beside["difference"]["exact"]["high"] < 0)

@@ -110,3 +110,11 @@ def test_another_pools_are_not_touched(client, pool, server) -> None:
     key = WrittenQuery.objects.values_list("pk", flat=True)[0]
     client.post(reverse("written_change", args=[other_pool.slug]), {"query": key, "to": "reject"})
     assert writing.counts(pool)["rejected"] == 0
+
+
+def test_what_was_left_out_is_counted_behind_its_reason(client, pool, server) -> None:
+    client.post(reverse("written", args=[pool.slug]), {**SENT, "start": "1"})
+    WritingJob.objects.update(problems={"an answer without JSON": 2, "without a text": 1})
+    assert "Left out: an answer without JSON (2), without a text (1)" in text(
+        client.get(reverse("written", args=[pool.slug]))
+    )

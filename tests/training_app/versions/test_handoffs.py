@@ -2,12 +2,17 @@
 
 import pytest
 
+from agents_app import allowed_sets, pools
 from datasets_app.labels import snapshots
 from datasets_app.models import Query, TracedTurn
 from tests.training_app.served import artifact
 from training_app.engine.judging import folds
+from training_app.engine.reading import sentences
+from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.routing.allowed import Rules
+from training_app.engine.routing.router import Router
 from training_app.models.scorecards import Card
-from training_app.versions import handoffs, scorecards
+from training_app.versions import gate, handoffs, registry, scorecards
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +76,34 @@ def test_it_is_said_from_fifty_queries_on() -> None:
     assert scorecards.handoffs(Card()) == ""
 
 
+def test_the_agents_descriptions_are_measured_until_a_model_answers(labeled, fresh_process) -> None:
+    snapshot = snapshots.take(labeled)
+    examples = list(snapshots.examples(snapshot))
+    answers = {folds.key_of(one): [sorted(one.required), sorted(one.required)] for one in examples}
+    content = artifact((0, "Billing"), (1, "Shipping"), (2, "Technical"))
+    described = Router.of_descriptions(Descriptions(pools.roster(labeled), meaning=sentences.installed()))
+    today = [set(described.route(one.text).agents) == one.required for one in examples]
+    figures = handoffs.of_descriptions(content, snapshot, {"answers": answers})
+    assert figures is not None
+    assert figures["queries"] == len(examples)
+    assert figures["metrics"]["exact"]["mean"] == pytest.approx(sum(today) / len(today))
+    assert figures["ours"]["exact"]["mean"] == 1.0
+    assert (alone := handoffs.of_descriptions(content, snapshot)) is not None  # by the test queries
+    assert alone["queries"] == sum(one.split == "test" for one in examples)
+    registry.promote(registry.register(None, labeled, content, {}), actor=None)
+    assert handoffs.of_descriptions(content, snapshot, {"answers": answers}) is None
+
+
+def test_descriptions_answer_by_the_pools_rules(labeled, fresh_process) -> None:
+    content, snapshot = artifact((0, "Billing"), (1, "Shipping"), (2, "Technical")), snapshots.take(labeled)
+    free = handoffs.of_descriptions(content, snapshot)
+    allowed_sets.set_rules(labeled, Rules(excludes=((0, 1), (0, 2), (1, 2)), most=1), actor=None)
+    ruled = handoffs.of_descriptions(content, snapshot)
+    assert free is not None
+    assert ruled is not None
+    assert free["metrics"] != ruled["metrics"]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "worse", "end"),
     [
@@ -84,3 +117,24 @@ def test_it_says_which_of_them_is_better(low: float, high: float, worse: bool, e
     card = Card(content={"handoffs": {"queries": 80, **figures, "difference": {"exact": {"low": low, "high": high}}}})
     assert scorecards.handoffs_are_better(card) == worse
     assert scorecards.handoffs(card).endswith(end)
+
+
+@pytest.mark.parametrize(("high", "better"), [(-0.3, True), (0.1, False)])
+def test_a_first_model_that_is_worse_than_the_descriptions_needs_a_reason(
+    labeled, fresh_process, high: float, better: bool
+) -> None:
+    figures = {"metrics": {"exact": {"mean": 0.57}}, "ours": {"exact": {"mean": 0.49}}}
+    row = {"queries": 80, **figures, "difference": {"exact": {"mean": -0.4, "low": -0.6, "high": high}}}
+    content = artifact((0, "Billing"), (1, "Shipping"), (2, "Technical"))
+    model = registry.register(None, labeled, content, {"descriptions": row})
+    said = scorecards.descriptions(model.card)
+    assert said.startswith(
+        "The agents' descriptions, without a model, are right in 57 of 100, this model in 49, on the same 80 queries."
+    )
+    assert ("more answers would be wrong than without one" in said) == better
+    assert gate.judge(model).passed != better
+    if better:
+        with pytest.raises(gate.GateRefused, match="Worse than the agents' descriptions"):
+            gate.promote(model, actor=None)
+    gate.promote(model, actor=None, override="we want to see it" if better else "")
+    assert registry.active(labeled) == model

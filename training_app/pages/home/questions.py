@@ -25,7 +25,7 @@ from training_app.engine.data.conversations import from_json
 from training_app.models import SET_ROUTER, Decision, Interval, RouterModel, Run
 from training_app.pages.home import inbox
 from training_app.rollout import traffic_hours
-from training_app.versions import kinds, registry, verdict
+from training_app.versions import kinds, registry, scorecards, verdict
 from training_app.watching import alarms
 
 MONTH = timedelta(days=30)
@@ -120,6 +120,8 @@ def _better(pool: Pool, active: RouterModel | None) -> Question:
     if candidate is not None:
         judged = verdict.of(candidate)
         text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
+        if active is None and (beside := scorecards.descriptions(candidate.card)):
+            text = beside
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
     in_use = active or kinds.in_use_beside_router(pool)
     text = _("No newer model waits.") if in_use else _("No model was trained yet.")

@@ -40,6 +40,8 @@ def context(model: RouterModel) -> dict[str, Any]:
         "promises": scorecards.promises(model.card),
         "handoffs": scorecards.handoffs(model.card),
         "handoffs_are_better": scorecards.handoffs_are_better(model.card),
+        "descriptions": scorecards.descriptions(model.card),
+        "descriptions_are_better": scorecards.descriptions_are_better(model.card),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
@@ -101,10 +103,11 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
             note += "; " + _("cost %(cost).2f") % {"cost": llm["cost"]}
         row = {"name": llm["model"], "ours": False, "lead": lead_shown(standard, llm), "note": note}
         rows.append({**row, **llm["metrics"]})
-    if today := card.get("handoffs"):
-        note = _("known of %(queries)d queries, the lead is over these") % {"queries": today["queries"]}
-        row = {"name": _("who answered until now"), "ours": False, "lead": lead_shown(standard, today), "note": note}
-        rows.append({**row, **today["metrics"]})
+    for key, name in (("handoffs", _("who answered until now")), ("descriptions", _("the agents' descriptions"))):
+        if today := card.get(key):
+            note = _("known of %(queries)d queries, the lead is over these") % {"queries": today["queries"]}
+            row = {"name": name, "ours": False, "lead": lead_shown(standard, today), "note": note}
+            rows.append({**row, **today["metrics"]})
     return in_order(rows, standard)
 
 

@@ -219,3 +219,17 @@ def test_a_label_is_corrected_where_the_mistake_is_seen(path: str, browser: Clie
     label = Label.objects.latest("pk")
     assert label.required == sorted(mistake.form.right)
     assert label.provenance["seen_at"] == "run"
+
+
+@pytest.mark.parametrize(("high", "refused"), [(-0.1, True), (0.2, False)])
+def test_the_first_model_stands_beside_the_agents_descriptions(
+    word_model: Make, browser: Client, high: float, refused: bool
+) -> None:
+    shares = {"metrics": {"exact": {"mean": 0.57}}, "ours": {"exact": {"mean": 0.49}}}
+    row = {"queries": 80, **shares, "difference": {"exact": {"mean": -0.3, "low": -0.5, "high": high}}}
+    model = word_model(PERFECT, full(descriptions=row))
+    text = " ".join(browser.get(reverse("model", args=["support", model.version])).content.decode().split())
+    assert "without a model, are right in 57 of 100, this model in 49, on the same 80 queries." in text
+    assert ("The gate does not let it through without a reason." in text) == refused
+    assert ("Keyword rules do as well" in text) is False
+    assert "57 of 100, this model in 49" in browser.get(reverse("pool_home", args=["support"])).content.decode()
