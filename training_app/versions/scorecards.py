@@ -374,4 +374,6 @@ def _beside_today(card: Card, row: str, sentence: str, advice: str) -> str:
 
 def _is_behind(card: Card, row: str) -> bool:
     beside = card.content.get(row)
-    return bool(beside) and beside["queries"] >= LEAST_CHECKED and bool(beside["difference"]["exact"]["high"] < 0)
+    if not beside or beside["queries"] < LEAST_CHECKED:
+        return False
+    return bool(beside["difference"]["exact"]["high"] < 0)

@@ -47,6 +47,14 @@ REASONS = {
     "max_agents": gettext_lazy("Reached the most agents that a route may have"),
     "abstained": gettext_lazy("Does not know: the set is a best guess"),
 }
+#: Options of a request that a decision keeps, as its page names them.
+LIMITS = {
+    "budget": gettext_lazy("budget"),
+    "min_agents": gettext_lazy("fewest agents"),
+    "max_agents": gettext_lazy("most agents"),
+    "threshold": gettext_lazy("threshold"),
+    "operating_point": gettext_lazy("operating point"),
+}
 REASON_WORDS = {
     "stop": gettext_lazy("Stopped"),
     "none": gettext_lazy("None needed"),
@@ -232,6 +240,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
     if kept is None:
         raise Http404
     decision, outcome = kept.decision, kept.outcome
+    detail = decision.detail or {}
     agents = {agent.number: agent for agent in decision.pool.agents.all()}
     context: dict[str, Any] = {
         "pool": decision.pool,
@@ -240,11 +249,13 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         "reason": REASONS.get(decision.stop_reason, decision.stop_reason),
         "outcome": outcome,
         "used": [agents[number] for number in (outcome.agents_used or () if outcome else ()) if number in agents],
-        "explored": agents.get((decision.detail or {}).get("explored", -1)),
-        "left_out": (decision.detail or {}).get("explored") not in decision.agents,
+        "limits": [(LIMITS[name], value) for name, value in detail.get("options", {}).items() if name in LIMITS],
+        "asked": [agents[number] for number in detail.get("ask", ()) if number in agents],
+        "explored": agents.get(detail.get("explored", -1)),
+        "left_out": detail.get("explored") not in decision.agents,
         "cold": [
             (agents[number], score, number in decision.agents)
-            for number, score in replays.cold_scores(decision.detail or {}).items()
+            for number, score in replays.cold_scores(detail).items()
             if number in agents
         ],
         "nearest": nearest.to(decision.pool, decision.text),
@@ -269,6 +280,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
             context["picture"] = explanations.picture(replayed.explanation, columns)
             context["marks"] = _marks(router, decision.routed_text)
             context["replayed"] = replayed
+            context["barred"] = [column for column in columns if str(column.id) not in decision.scores]
     crumbs = [*_crumbs(decision.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
     return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
 

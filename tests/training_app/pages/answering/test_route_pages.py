@@ -206,6 +206,25 @@ def test_a_decision_made_while_an_agent_was_away_is_replayed_without_it(ops, app
     assert "the identical answer" in ops.get(f"{DECISIONS}{Decision.objects.get().pk}/").content.decode()
 
 
+def test_a_decision_says_what_its_request_limited(ops, app, model):
+    assert app.route("billing and shipping", budget=0.05, max_agents=2, exclude=[1]).status_code == 200
+    decisions.buffer.write()
+    answer = ops.get(f"{DECISIONS}{Decision.objects.get().pk}/")
+    text = " ".join(answer.content.decode().split())
+    assert "The request set limits: most agents 2, budget 0.05." in text or "budget 0.05, most agents 2." in text
+    assert [agent.id for agent in answer.context["barred"]] == [1]
+    Decision.objects.update(detail={"ask": [0, 1]})
+    asked = ops.get(f"{DECISIONS}{Decision.objects.get().pk}/")
+    assert [agent.number for agent in asked.context["asked"]] == [0, 1]
+    assert "The answer came with a question to the user" in asked.content.decode()
+
+
+def test_a_decision_without_options_says_nothing_of_limits(ops, kept):
+    page = ops.get(f"{DECISIONS}{kept[0].pk}/").content.decode()
+    assert "The request set limits" not in page
+    assert "Could not be chosen" not in page
+
+
 def test_a_decision_that_comes_out_otherwise_says_so(ops, kept):
     Decision.objects.filter(pk=kept[0].pk).update(agents=[2])
     assert "the answer differs" in ops.get(f"{DECISIONS}{kept[0].pk}/").content.decode()
