@@ -16,7 +16,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.checks import PoolError
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
-from training_app.engine.routing.allowed import Rules
+from training_app.engine.routing.allowed import Reason, Rules
 
 
 class PairForm(forms.Form):
@@ -129,5 +129,16 @@ def _listed(pool: Pool, rules: Rules, agents: list[Agent]) -> dict[str, Any]:
         "requires": [(of[a], of[b]) for a, b in rules.requires],
         "excludes": [(of[a], of[b]) for a, b in rules.excludes],
         "groups": [(name, [of[a] for a in members]) for name, members in rules.groups],
-        "never": [(of[agent], reason.sentence(names, _)) for agent, reason in never.items()],
+        "never": [(of[agent], _why(reason, agent, rules, of, names)) for agent, reason in never.items()],
     }
+
+
+def _why(reason: Reason, agent: int, rules: Rules, of: dict[int, Agent], names: dict[int, str]) -> str:
+    """Why the agent can never be chosen; where it requires a retired agent, which one."""
+    if reason.code == "unknown":
+        required = {agent}
+        while more := {b for a, b in rules.requires if a in required} - required:
+            required |= more
+        retired = ", ".join(names[number] for number in sorted(required) if of[number].state != Agent.State.ACTIVE)
+        return _("it requires %(agents)s, which is retired") % {"agents": retired}
+    return reason.sentence(names, _)

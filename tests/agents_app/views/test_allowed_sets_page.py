@@ -54,7 +54,20 @@ def test_what_cannot_hold_is_said_beside_its_form_and_changes_nothing(ops: Clien
 def test_an_agent_that_can_never_be_chosen_is_named(ops: Client, pool: Pool) -> None:
     ops.post(PAGE, {"do": "pair", "agent": 0, "kind": "requires", "other": 1})
     ops.post(PAGE, {"do": "pair", "agent": 0, "kind": "excludes", "other": 1})
-    assert "can never be chosen: the agents that it requires exclude each other" in ops.get(PAGE).content.decode()
+    assert "can never be chosen: it requires an agent that another rule excludes" in ops.get(PAGE).content.decode()
+
+
+def test_a_retired_agent_that_others_require_is_named_before_and_after(ops: Client, pool: Pool) -> None:
+    ops.post(PAGE, {"do": "pair", "agent": 0, "kind": "requires", "other": 1})
+    ops.post(PAGE, {"do": "pair", "agent": 1, "kind": "requires", "other": 2})
+    names = dict(pool.agents.values_list("number", "name"))
+    preview = ops.get(f"/p/{pool.slug}/agents/2/retire/").content.decode()
+    assert f"no route can choose {names[0]}, {names[1]} without it" in preview
+    assert "without it" not in ops.get(f"/p/{pool.slug}/agents/0/retire/").content.decode()
+    pools.retire(pool.agents.get(number=2), actor=None)
+    shown = ops.get(PAGE).content.decode()
+    assert f"{names[0]} can never be chosen: it requires {names[2]}, which is retired." in shown
+    assert f"{names[1]} can never be chosen: it requires {names[2]}, which is retired." in shown
 
 
 def test_others_may_not_see_it(client_of: Callable[[str], Client]) -> None:

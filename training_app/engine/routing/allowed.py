@@ -33,7 +33,7 @@ class BadRules(ValueError):
 WORDS = {
     "unknown": gettext_noop("it requires an agent that the model does not know"),
     "unavailable": gettext_noop("it requires %(other)s, which is not available"),
-    "contradiction": gettext_noop("the agents that it requires exclude each other"),
+    "contradiction": gettext_noop("it requires an agent that another rule excludes"),
     "group": gettext_noop("%(other)s was chosen, and only one of “%(group)s” may be"),
     "excludes": gettext_noop("it is not allowed beside %(other)s"),
     "budget": gettext_noop("over the budget"),
