@@ -228,13 +228,20 @@ def _with_last(
     route, continued = RequestOptions.continued(options, model_of(pool).router, text, route, pool.available, pool.rules)
     replied = asking.replied(text, {agent.id: agent for agent in pool.roster if agent.id in route.scores})
     if replied is not None:
-        route = loaded.with_agents(route, _meant(route, *replied))
+        rules = pool.rules if options is None else options.allowed(pool.rules)
+        route = loaded.with_agents(route, _meant(route, replied[0], replied[1], rules))
     return Walked(route, continued, explanation and replace(explanation, route=route), replied)
 
 
-def _meant(route: Route, about: frozenset[int], meant: frozenset[int]) -> tuple[int, ...]:
-    """The agents of a route once the user has said which of those in doubt are meant, likeliest first."""
-    agents = (set(route.agents) - about) | meant
+def _meant(route: Route, about: frozenset[int], meant: frozenset[int], rules: Rules) -> tuple[int, ...]:
+    """The agents of a route once the user has said which of those in doubt are meant, likeliest first: these, with all that they
+    require, and of the others those that the rules allow beside them."""
+    others = set(route.agents) - about
+    agents: frozenset[int] = frozenset()
+    for agent in sorted(route.scores, key=lambda agent: (agent not in meant, -route.scores[agent])):
+        wider = agents | rules.closed({agent})
+        if agent in meant | others and wider <= route.scores.keys() and rules.permits(wider):
+            agents = wider
     return tuple(sorted(agents, key=lambda agent: -route.scores[agent]))
 
 
@@ -309,7 +316,9 @@ def _finish(
     if on.ask_cost is None or asking.asked_before(text):
         doubt = None
     else:
-        doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
+        rules = pool.rules if options is None else options.allowed(pool.rules)
+        settled = rules.brought_along(walked.agents)
+        doubt = asking.doubt(walked.scores, walked.agents, walked.confidence, settled)
         if doubt is not None and doubt.worth <= on.ask_cost:
             doubt = None
     joining = Joining(on.threshold, (min_agents, max_agents), permits, router.single)
@@ -387,8 +396,9 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
         )
         explanation = replace(explanation, route=held)
     if replied := detail.get("replied"):
-        meant = _meant(explanation.route, *map(frozenset, replied))
-        explanation = replace(explanation, route=loaded.with_agents(explanation.route, meant))
+        about, meant = map(frozenset, replied)
+        agents = _meant(explanation.route, about, meant, rules)
+        explanation = replace(explanation, route=loaded.with_agents(explanation.route, agents))
     threshold = detail.get("cold", {}).get("threshold", 1.0)
     joining = Joining(threshold, limits, rules.permits if rules else None, router.single)
     turn = turn_then(detail, kept.routed_text, router.continuing)

@@ -7,6 +7,7 @@ import pytest
 
 from training_app.engine.data.conversations import Message, text_of
 from training_app.engine.judging.questions import asking
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.asking import doubt, question, replied
 
 
@@ -29,13 +30,30 @@ def test_two_close_agents_are_worth_a_question_and_a_sure_one_is_not() -> None:
     assert close.agents == (1, 2)
     # 0.4 ((1 + 1) (1 + 2/3) - 1) = 0.93 is more than all that can be wrong.
     assert close.worth == pytest.approx(0.6)
-    sure = doubt({1: 0.99, 2: 0.01, 3: 0.01}, {1}, 0.97)
+    sure = doubt({1: 0.99, 2: 0.99, 3: 0.01}, {1, 2}, 0.97)
     assert sure is not None
     assert sure.worth == pytest.approx(0.97 * ((100 / 99) ** 2 - 1), rel=1e-4)
     three = doubt({1: 0.3, 2: 0.3, 3: 0.3}, set(), 0.2)
     assert three is not None
     assert three.agents == (1, 2, 3)
     assert doubt({1: 0.5}, {1}, 0.5) is None
+
+
+def test_nobody_is_asked_about_an_agent_that_nobody_would_expect() -> None:
+    """A question about two agents of which neither is likely confuses more than it helps; one in doubt is named beside the answer."""
+    assert doubt({1: 0.14, 2: 0.14, 3: 0.01}, set(), 0.58) is None
+    beside = doubt({1: 0.99, 2: 0.47, 3: 0.03}, {1}, 0.48)
+    assert beside is not None
+    assert beside.agents == (1, 2)
+
+
+def test_nobody_is_asked_about_an_agent_that_comes_along_by_the_rules() -> None:
+    found = doubt({1: 0.97, 2: 0.22, 3: 0.5}, {1, 2}, 0.12, settled={2})
+    assert found is not None
+    assert found.agents == (1, 3)
+    assert Rules(requires=((1, 2), (2, 4))).brought_along({1, 2, 4}) == {2, 4}
+    assert Rules(requires=((1, 2),)).brought_along({2, 3}) == frozenset()
+    assert Rules().brought_along({1, 2}) == frozenset()
 
 
 def test_a_question_names_agents_by_what_they_do() -> None:

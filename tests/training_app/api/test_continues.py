@@ -2,8 +2,10 @@
 
 import pytest
 
+from agents_app import allowed_sets
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import decisions, replays, serving
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.routes import Route
 from training_app.models import Decision, RouterModel
 from training_app.rollout import trials
@@ -81,6 +83,29 @@ def test_a_replay_stays_as_the_decision_did(app: Application) -> None:
     assert decision.detail["continued"] == {"last": [0], "held": True}
     again = replays.replay(decision, serving.router_of(decision.model))
     assert again.identical
+
+
+def test_a_question_and_its_reply_keep_to_the_allowed_sets(
+    app: Application, model: RouterModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsure = {0: 0.55, 1: 0.45, 2: 0.3}
+    monkeypatch.setattr(
+        ScriptedRouter, "route", lambda _self, _text, *_a, **_wishes: Route((0, 2), unsure, 0.3, 3, "stop")
+    )
+    trials.change_settings(model.pool, [("ask_cost", 0.1)], actor=None)
+    allowed_sets.set_rules(model.pool, Rules(requires=((0, 2),), excludes=((1, 2),)), actor=None)
+    serving.refresh()
+    first = told(app, TALK[:1])
+    assert first["ask"]["agents"] == [0, 1], "nobody can leave out the third alone"
+    said = [TALK[0], {"role": "assistant", "content": first["ask"]["question"]}]
+    assert told(app, [*said, {"role": "user", "content": "shipping"}])["agents"] == [1], (
+        "the third may not be beside it"
+    )
+    answer = told(app, [*said, {"role": "user", "content": "billing"}])
+    assert sorted(answer["agents"]) == [0, 2], "the third comes along"
+    decisions.buffer.write()
+    decision = Decision.objects.get(pk=answer["decision_id"])
+    assert replays.replay(decision, serving.router_of(decision.model)).identical
 
 
 def test_the_user_is_asked_where_that_is_worth_it(

@@ -98,6 +98,17 @@ class Rules:
         cost = dict(self.costs)
         return sum(cost.get(agent, 0.0) for agent in own) <= self.budget + SLACK
 
+    def closed(self, chosen: Collection[int]) -> frozenset[int]:
+        """The ids with all that they require, directly or not."""
+        whole = frozenset(chosen)
+        while more := frozenset(b for a, b in self.requires if a in whole) - whole:
+            whole |= more
+        return whole
+
+    def brought_along(self, chosen: Collection[int]) -> frozenset[int]:
+        """Those of a set that another one of it requires, so that nobody is free to leave them out alone."""
+        return frozenset(agent for agent in chosen if any(agent in self.closed({a}) for a in chosen if a != agent))
+
     def config(self) -> dict[str, Any]:
         """As JSON-able values, costs only where there is a budget; `from_config` is the inverse."""
         return {

@@ -20,6 +20,8 @@ from typing import Protocol
 from training_app.engine.data.conversations import USER, before
 from training_app.engine.reading.conversing.continuing import asks
 
+#: Only agents of the answer are named in a question, and others that are at least so likely: about the rest nobody would expect one.
+PLAUSIBLE = 0.2
 #: A third agent is asked about where it adds so much.
 THIRD = 0.05
 #: Characters of a description in a question.
@@ -45,11 +47,15 @@ class Described(Protocol):
     def description(self) -> str: ...
 
 
-def doubt(scores: Mapping[int, float], chosen: Collection[int], confidence: float) -> Doubt | None:
-    """What a question could clear up; None where fewer than two agents could be chosen."""
+def doubt(
+    scores: Mapping[int, float], chosen: Collection[int], confidence: float, settled: Collection[int] = ()
+) -> Doubt | None:
+    """What a question could clear up; None where fewer than two agents are plausible. Nothing is asked about `settled` agents, which
+    the pool's rules bring along with others of the answer."""
     edge = 1e-6
     odds = {a: min(max(p, edge), 1 - edge) / (1 - min(max(p, edge), 1 - edge)) for a, p in scores.items()}
-    ratios = {a: 1 / odd if a in chosen else odd for a, odd in odds.items()}
+    named = [a for a, p in scores.items() if a not in settled and (a in chosen or p >= PLAUSIBLE)]
+    ratios = {a: 1 / odds[a] if a in chosen else odds[a] for a in named}
     ranked = sorted(ratios, key=lambda a: (-ratios[a], a))[:3]
     if len(ranked) < 2:
         return None
