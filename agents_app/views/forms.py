@@ -66,7 +66,8 @@ class AgentForm(forms.Form):
         max_length=4000,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=_(
-            "What it does, in the words of a query. Labelers read it, and queries are routed to a new agent by it."
+            "What it does, in the words of a query. Labelers read it. It also routes queries in a pool without a model, and to an "
+            "agent that the model has not learnt where Settings, Live traffic, say so."
         ),
     )
     keywords = forms.CharField(

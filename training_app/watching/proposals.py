@@ -31,6 +31,7 @@ from training_app.engine.data.examples import Agent as EngineAgent
 from training_app.engine.judging import gaps
 from training_app.engine.reading import sentences
 from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.routing import asking
 from training_app.engine.routing.router import Router
 from training_app.models import AgentProposal, Decision, Outcome
 from training_app.rollout import outcomes
@@ -118,7 +119,7 @@ def _same(proposal: AgentProposal, kind: str, agents: list[int], keys: set[str])
 
 
 def _traffic(pool: Pool) -> list[Answered]:
-    """The newest decisions of the window, one for each text."""
+    """The newest decisions of the window, one for each text, without replies to questions of the router."""
     since = timezone.now() - WINDOW
     failed = set(Outcome.objects.filter(pool=pool, success=False, at__gte=since).values_list("decision_id", flat=True))
     rows = Decision.objects.filter(pool=pool, at__gte=since).order_by("-at")
@@ -126,6 +127,8 @@ def _traffic(pool: Pool) -> list[Answered]:
     answers: dict[str, Answered] = {}
     for key, text, messages, agents, scores, abstained, confidence in rows.values_list(*fields)[:DECISIONS]:
         whole = from_json(text, messages)
+        if asking.asked_before(whole):  # a reply to the router's own question, not what somebody came for
+            continue
         weak = abstained or not agents or confidence < settings.UNSURE_CONFIDENCE or key in failed
         by_id = {int(agent): p for agent, p in scores.items()}
         answer = Answered(str(key), whole, text_hash(whole), frozenset(agents), by_id, weak, None)

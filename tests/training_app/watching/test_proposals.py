@@ -18,8 +18,10 @@ from agents_app.models import Agent, BackgroundJob, Pool
 from datasets_app.labels import labels
 from datasets_app.models import Query, QueueItem
 from training_app.engine.reading import sentences
+from training_app.engine.routing import asking
 from training_app.models import AgentProposal, Decision, Outcome
-from training_app.rollout import outcomes
+from training_app.pages.watching import proposal_views
+from training_app.rollout import outcomes, trials
 from training_app.watching import proposals
 
 Kind, State = AgentProposal.Kind, AgentProposal.State
@@ -228,10 +230,34 @@ def test_the_page(traffic: Pool, browser: Client) -> None:
     missing = AgentProposal.objects.get(kind=Kind.MISSING)
     refused = browser.post(address, {"do": "accept", "proposal": missing.pk, "name": ""}, follow=True)
     assert AgentProposal.objects.get(pk=missing.pk).state == State.OPEN, refused.text
-    browser.post(address, {"do": "accept", "proposal": missing.pk, "name": "Visas", "description": "visas"})
+    wish = {"do": "accept", "proposal": missing.pk, "name": "Visas", "description": "visas"}
+    assert "Until then its description says which queries it gets." in browser.post(address, wish, follow=True).text
     assert Agent.objects.filter(pool=traffic, name="Visas").exists()
     browser.post(address, {"do": "decline", "proposal": overlap.pk})
     assert AgentProposal.objects.get(pk=overlap.pk).state == State.DECLINED
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_beside_a_model_a_new_agent_waits_unless_descriptions_route(
+    traffic: Pool, browser: Client, monkeypatch: pytest.MonkeyPatch, cold: bool
+) -> None:
+    call_command("propose_agents", "--pool", "support")
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    monkeypatch.setattr(proposal_views.registry, "active", lambda _pool: object())
+    trials.change_settings(traffic, [("cold", cold)], actor=None)
+    wish = {"do": "accept", "proposal": missing.pk, "name": "Visas", "description": "visas"}
+    said = browser.post(reverse("proposals", args=["support"]), wish).wsgi_request._messages._queued_messages
+    assert ("no query is routed to it" in str(said[0])) is not cold
+
+
+def test_replies_to_questions_of_the_router_tell_of_no_missing_agent(labeled: Pool) -> None:
+    for i in range(12):
+        said = [{"role": "user", "content": f"my visa number {i} runs out"}]
+        said += [{"role": "assistant", "content": asking.BEGINS + "Billing or Shipping?"}]
+        decision = decide(labeled, "neither", [1], 0.1)
+        Decision.objects.filter(pk=decision.pk).update(messages=said)
+    proposals.look(labeled)
+    assert not AgentProposal.objects.filter(kind=Kind.MISSING).exists()
 
 
 def test_replies_are_shown_named_and_told_with_what_was_said_before(labeled: Pool, browser: Client) -> None:

@@ -17,6 +17,8 @@ from routerweb.http import page
 from routerweb.pages import parameters
 from training_app.engine.data.conversations import earlier_as_json, said_before
 from training_app.models import AgentProposal
+from training_app.rollout import trials
+from training_app.versions import registry
 from training_app.watching import proposals
 
 #: Queries that the page shows of one proposal.
@@ -90,7 +92,7 @@ def _act(request: HttpRequest, pool: Pool, tried: dict[int, Any]) -> int | None:
             proposal, request.POST.get("name", ""), request.POST.get("description", ""), actor=actor
         )
         words = _("%(agent)s is there, and its queries wait for labels. Train a model once some are labeled.")
-        messages.success(request, words % {"agent": agent.name})
+        messages.success(request, f"{words % {'agent': agent.name}} {_until_then(pool)}")
     elif do == "belong":
         agent = proposals.accept(proposal, into=into, actor=actor)
         words = _("The queries wait for labels, as those of %(agent)s. Train a model once some are labeled.")
@@ -109,3 +111,10 @@ def _act(request: HttpRequest, pool: Pool, tried: dict[int, Any]) -> int | None:
             proposals.rewrite(proposal, texts, actor=actor)
             messages.success(request, _("The descriptions are changed."))
     return proposal.pk
+
+
+def _until_then(pool: Pool) -> str:
+    """Whether a new agent is routed to before a model has learnt it."""
+    if registry.active(pool) is None or trials.settings_of(pool).cold:
+        return _("Until then its description says which queries it gets.")
+    return _("Until then no query is routed to it, unless Settings, Live traffic, say so.")
