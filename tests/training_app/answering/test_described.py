@@ -82,6 +82,16 @@ def test_a_decision_is_kept_listed_and_replayed(app, ops) -> None:
     assert b'"descriptions"' in browser.get("/p/support/decisions/?format=jsonl").getvalue()
 
 
+def test_a_replay_after_the_agents_changed_says_so(app, pool, ops) -> None:
+    answer = app.route("where is my parcel").json()
+    decisions.buffer.write()
+    pools.add_agent(pool, "Lost parcels", "Where is my parcel? Parcels that were lost", actor=None)
+    serving.forget()
+    page = signed_in(ops).get(f"/p/support/decisions/{answer['decision_id']}/").content.decode()
+    assert "Agents or their descriptions have changed since." in page
+    assert "Another version of the program" not in page
+
+
 def test_the_playground_answers_and_says_that_descriptions_do(ops) -> None:
     browser = signed_in(ops)
     assert "This pool has no model yet" in browser.get("/p/support/playground/").content.decode()
