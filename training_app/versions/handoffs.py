@@ -51,11 +51,15 @@ def of_descriptions(
     """The same of the agents' descriptions, under the pool's rules, on at most BATCH queries; None where a model answers the pool, and
     without a query to judge by."""
     pool = snapshot.pool
-    agents = list(pool.agents.active().order_by("number"))
+    agents = list(pool.agents.active().order_by("number").prefetch_related("sources"))
     if registry.active(pool) is not None or not agents:
         return None
     router, examples = registry.load(artifact, SET_ROUTER), list(snapshots.examples(snapshot))
-    described = Descriptions([pools.engine_agent(agent) for agent in agents], meaning=sentences.installed())
+    described = Descriptions(
+        [pools.engine_agent(agent) for agent in agents],
+        meaning=sentences.installed(),
+        examples={agent.number: pools.card_examples(agent) for agent in agents},
+    )
     rules = allowed_sets.rules_of(pool, agents)
 
     def today(chosen: Sequence[Example]) -> list[tuple[Example, set[int]]]:
