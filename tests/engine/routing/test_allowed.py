@@ -5,12 +5,15 @@ import pytest
 
 from tests.engine.routing.test_exact import obeys, random_rules, roster, sets_of
 from training_app.engine.config import Config
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.routing import decision, exploring
 from training_app.engine.routing.allowed import BadRules, Rules, SetLimits, allowed_for, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.decision import environment, selected
 from training_app.engine.routing.policy import load_policy
+from training_app.engine.routing.router import Router
 from training_app.engine.routing.threshold import ThresholdPolicy
 from training_app.engine.routing.walking import greedy
 
@@ -127,3 +130,29 @@ def test_bad_rules_are_refused(config: dict) -> None:
         Rules.from_config(config)
     rules = Rules(((1, 2),), ((2, 3),), (("g", (1, 3)),), 2, 1.5, ((1, 2.0),))
     assert Rules.from_config(rules.config()) == rules
+
+
+def test_of_a_set_the_agents_that_likelier_ones_require_are_settled() -> None:
+    rules = Rules(requires=((1, 2), (2, 4)))
+    assert rules.settled([1, 2, 4, 5]) == {2, 4}
+    assert rules.settled([4, 5]) == frozenset()
+    assert Rules(requires=((1, 2), (2, 1))).settled([2, 1]) == {1}
+
+
+def test_an_agent_that_another_brings_along_does_not_make_a_set_unsure() -> None:
+    agents = [
+        Agent(0, "Refunds", "Money back: refunds of payments"),
+        Agent(1, "Identity", "Checks passports and identity cards"),
+        Agent(2, "Deliveries", "Where parcels are, and when they come"),
+    ]
+    router = Router.of_descriptions(Descriptions(agents, meaning=False))
+    rules = Rules(requires=((0, 1),))
+    text = "I want a refund of my payment"
+    free, ruled = router.route(text), router.route(text, rules=rules)
+    assert (free.agents, set(ruled.agents)) == ((0,), {0, 1})
+    assert ruled.confidence >= free.confidence
+    assert not ruled.abstained
+    own = Router.of_descriptions(Descriptions(agents, meaning=False))
+    own.rules = rules
+    assert own.answers([text]).confidence[0] == pytest.approx(ruled.confidence, abs=1e-6)
+    assert own.above(text, 0.5).confidence <= 1

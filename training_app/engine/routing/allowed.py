@@ -109,6 +109,14 @@ class Rules:
         """Those of a set that another one of it requires, so that nobody is free to leave them out alone."""
         return frozenset(agent for agent in chosen if any(agent in self.closed({a}) for a in chosen if a != agent))
 
+    def settled(self, ranked: Sequence[int]) -> frozenset[int]:
+        """Of a set, its agents likeliest first, those that a likelier one requires: the query does not decide on them."""
+        settled: frozenset[int] = frozenset()
+        for agent in ranked:
+            if agent not in settled:
+                settled |= self.closed({agent}) - {agent}
+        return settled.intersection(ranked)
+
     def config(self) -> dict[str, Any]:
         """As JSON-able values, costs only where there is a budget; `from_config` is the inverse."""
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -178,7 +178,8 @@ class Router:
         x, near = self.reader.one(text)
         walk = of_one(self.policy, self.reader.seen([text], x[None])[0], mask, self._limited(limits, margin, rules))
         needed = self.reader.needed_by_one(near, x, mask)
-        return self._answer(walk, mask, self.calibration.of_one(x, walk[0], mask, needed or 0.0), needed)
+        counts = self._left_open(mask, walk[0], x, self._ruled(rules))
+        return self._answer(walk, mask, self.calibration.of_one(x, walk[0], counts, needed or 0.0), needed)
 
     def above(
         self,
@@ -205,7 +206,8 @@ class Router:
             order, *_ = walk(lambda _: (likely, threshold), mask, keeps.allowed, keeps._replace(margin=0.0))
         needed = self.reader.needed_by_one(near, x, mask)
         walked = order, len(order) + 1, bool(most) and len(order) == most
-        return self._answer(walked, mask, self.calibration.of_one(x, order, mask, needed or 0.0), needed)
+        counts = self._left_open(mask, order, x, self._ruled(rules))
+        return self._answer(walked, mask, self.calibration.of_one(x, order, counts, needed or 0.0), needed)
 
     def route_batch(
         self,
@@ -255,7 +257,19 @@ class Router:
     ) -> FloatArray:
         """The calibrated probability that each text's set is right, float32[N], by its scores alone."""
         needed = self.reader.needed(texts, log_odds, available)
+        if self.rules:
+            rows = zip(available, selected, log_odds, strict=True)
+            available = np.array([self._left_open(mask, np.flatnonzero(row), x, self.rules) for mask, row, x in rows])
+            available = available.reshape(selected.shape)
         return self.calibration.confidences(log_odds, selected, available, needed)
+
+    def _left_open(self, mask: BoolArray, order: Iterable[int], log_odds: FloatArray, rules: Rules) -> BoolArray:
+        """The agents that count for how sure a set is: those of `mask`, bool[A], without the ones that a likelier agent of the set
+        requires. `order` are the set's places."""
+        if not rules:
+            return mask
+        settled = rules.settled([self._ids[a] for a in sorted(order, key=lambda a: -log_odds[a])])
+        return mask & ~np.isin(self._ids, list(settled)) if settled else mask
 
     def _unlike(self, texts: Sequence[str], log_odds: FloatArray, selected: BoolArray) -> BoolArray:
         """Which answers are abstained from because the text is like none that needs anybody, bool[N]."""
