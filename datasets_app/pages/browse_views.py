@@ -36,8 +36,12 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
     pool = get_pool(request, slug)
     results = browse.search(pool, request.GET.get("q", ""))
-    shown = paging.part(results.queries, _order(request.GET.get("sort", "")), request.GET, ROWS)
-    total = paging.total(results.queries, shown=shown, exact=request.GET.get("count") == "exact")
+    order, exact = _order(request.GET.get("sort", "")), request.GET.get("count") == "exact"
+    if results.terms and not exact:
+        shown, total = paging.part_and_total(results.queries, order, request.GET, ROWS)
+    else:
+        shown = paging.part(results.queries, order, request.GET, ROWS)
+        total = paging.total(results.queries, shown=shown, exact=exact)
     agents = list(pool.agents.all())
     last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
     context = {

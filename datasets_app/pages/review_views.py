@@ -1,6 +1,7 @@
 """The pages Review and Agreement: one disagreement at a time, and how far people agree at all."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -28,6 +29,17 @@ LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skip
 AHEAD = 8
 #: Cases of a list that its tab counts; how many more there are is estimated.
 COUNTED = 1_000
+#: Lists whose first queries and length are one reading of keys: it takes a look at every label or assignment of their kind.
+COUNTED_BY_KEYS = ("doubts", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The `first` AHEAD + 1 queries of the list `which`; `total` where the same reading counted it."""
+
+    which: str
+    first: list[Query]
+    total: paging.Total | None = None
 
 
 @require_GET
@@ -36,11 +48,7 @@ def review(request: HttpRequest, slug: str) -> HttpResponse:
     """The next query to decide, of the list that is chosen; what waits beside it."""
     pool = get_pool(request, slug)
     which = request.GET.get("list", "disputes")
-    waiting = LISTS.get(which, adjudication.disputes)(pool)
-    first = waiting.first()
-    if first is None:
-        return _drawn(request, {"pool": pool, "case": None, **_around(pool, which, None)})
-    return _case_page(request, pool, first, which)
+    return _next_page(request, pool, which)
 
 
 @require_http_methods(["GET", "POST"])
@@ -83,16 +91,19 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
     if not wants_fragment(request):
         messages.success(request, _("Decided."), extra_tags=f"undo:{undo}")
         return redirect(address)
-    following = LISTS.get(which, adjudication.disputes)(pool).first()
     request.POST = QueryDict()  # what was given belongs to the query that is decided
-    answer = (
-        _case_page(request, pool, following, which)
-        if following
-        else _drawn(request, {"pool": pool, "case": None, **_around(pool, which, None)})
-    )
+    answer = _next_page(request, pool, which)
     answer["HX-Replace-Url"] = address
     answer["HX-Trigger"] = json.dumps({"toast": {"text": _("Decided."), "undo": undo, "undoText": _("Undo")}})
     return answer
+
+
+def _next_page(request: HttpRequest, pool: Pool, which: str) -> HttpResponse:
+    """The first query of a list, or that none waits there."""
+    waiting = _waiting(pool, which)
+    if not waiting.first:
+        return _drawn(request, {"pool": pool, "case": None, **_around(pool, waiting, None)})
+    return _case_page(request, pool, waiting.first[0], which, waiting=waiting)
 
 
 def _drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
@@ -153,6 +164,7 @@ def _case_page(
     problem: str = "",
     chosen: frozenset[int] | None = None,
     verdict_shown: dict[str, Any] | None = None,
+    waiting: _Waiting | None = None,
 ) -> HttpResponse:
     case = adjudication.case(pool, query, person(request))
     picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
@@ -169,25 +181,32 @@ def _case_page(
         "given": request.POST.get("reason", ""),
         "problem": problem,
         "events": history(pool, query, request.user),
-        **_around(pool, which, query),
+        **_around(pool, waiting or _waiting(pool, which), query),
         **(verdict_shown or {}),
     }
     return _drawn(request, context, 422 if problem else 200)
 
 
-def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:
-    waiting = LISTS.get(which, adjudication.disputes)(pool)
+def _waiting(pool: Pool, which: str) -> _Waiting:
+    """A list is read once: its first queries, and how long it is."""
+    if which in COUNTED_BY_KEYS:
+        keys, total = paging.part_and_total(LISTS[which](pool), ["pk"], {}, AHEAD + 1, counted=COUNTED)
+        return _Waiting(which, keys.of(Query.objects.all()), total)
+    return _Waiting(which, list(LISTS.get(which, adjudication.disputes)(pool)[: AHEAD + 1]))
+
+
+def _around(pool: Pool, waiting: _Waiting, query: Query | None) -> dict[str, Any]:
     disputed = Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)
+    counted = {"disputes": disputed, "doubts": adjudication.doubts(pool), "skipped": adjudication.passed(pool)}
+    titles = {"disputes": _("Disagreements"), "doubts": _("Unsure"), "skipped": _("Skipped")}
+    totals = {waiting.which: waiting.total}
     return {
-        "which": which,
+        "which": waiting.which,
         "tabs": [
-            ("disputes", _("Disagreements"), paging.total(disputed, counted=COUNTED)),
-            ("doubts", _("Unsure"), paging.total(adjudication.doubts(pool), counted=COUNTED)),
-            ("skipped", _("Skipped"), paging.total(adjudication.passed(pool), counted=COUNTED)),
+            (name, titles[name], totals.get(name) or paging.total(rows, counted=COUNTED))
+            for name, rows in counted.items()
         ],
-        "ahead": [next_query for next_query in waiting[: AHEAD + 1] if query is None or next_query.pk != query.pk][
-            :AHEAD
-        ],
+        "ahead": [ahead for ahead in waiting.first if query is None or ahead.pk != query.pk][:AHEAD],
         "holdings": queue.holdings(pool),
     }
 

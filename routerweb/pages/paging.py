@@ -115,6 +115,20 @@ def part(
     return Part(back.keys[::-1], earlier, ("after", back.keys[0] if back.keys else params["before"]), back.reached)
 
 
+def part_and_total(
+    rows: Rows, order: Sequence[str], params: Mapping[str, str], size: int, *, counted: int | None = None
+) -> tuple[Part, Total]:
+    """`part` and `total` of a search that takes longer to find rows than to send their keys: the first part and the count are one
+    reading of up to `counted` (COUNTED) keys. A later part is read on its own."""
+    columns = _Order([name.removeprefix("-") for name in order], order[0].startswith("-"))
+    if "after" in params or "before" in params:
+        shown = part(rows, order, params, size)
+        return shown, total(rows, shown=shown, counted=counted)
+    most = COUNTED if counted is None else counted
+    places = list(columns.of(rows).values_list(*columns.names)[: most + 1])
+    return _cut(places, size), Total(len(places)) if len(places) <= most else _more_than(rows.order_by(), most)
+
+
 def part_after(
     rows: Rows, order: Sequence[str], place: Sequence[Any], size: int, fits: Callable[[Rows], Rows] | None = None
 ) -> Part:
@@ -127,8 +141,7 @@ def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] 
     """The first `size` rows in that order."""
     if fits is not None:
         return _looked_through(rows, order, size, fits)
-    places = list(order.of(rows).values_list(*order.names)[: size + 1])
-    return _full(places, size) if len(places) > size else Part([place[-1] for place in places])
+    return _cut(list(order.of(rows).values_list(*order.names)[: size + 1]), size)
 
 
 def _looked_through(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows]) -> Part:
@@ -149,6 +162,11 @@ def _looked_through(rows: Rows, order: _Order, size: int, fits: Callable[[Rows],
         if stretch < STRETCH:
             return Part([place[-1] for place in places], None, ("after", edge[0][-1]), edge[0][0], end=edge[0])
         left = rows.filter(order.beyond(edge[0]))
+
+
+def _cut(places: Sequence[Any], size: int) -> Part:
+    """The first part of that size, from the places of its rows and of at least one more, where there is one."""
+    return _full(places, size) if len(places) > size else Part([place[-1] for place in places])
 
 
 def _full(places: Sequence[Any], size: int) -> Part:
@@ -174,9 +192,12 @@ def total(rows: Rows, *, shown: Part | None = None, exact: bool = False, counted
         return Total(len(shown.keys))
     plain, most = rows.order_by(), COUNTED if counted is None else counted
     count = plain.count() if exact else plain[: most + 1].count()
-    if exact or count <= most:
-        return Total(count)
+    return Total(count) if exact or count <= most else _more_than(plain, most)
+
+
+def _more_than(rows: Rows, most: int) -> Total:
+    """How long a list of more than `most` rows is: as PostgreSQL estimates."""
     if connection.vendor != "postgresql":
         return Total(most, exact=False, least=True)
-    estimate = int(json.loads(plain.explain(format="json"))[0]["Plan"]["Plan Rows"])
+    estimate = int(json.loads(rows.explain(format="json"))[0]["Plan"]["Plan Rows"])
     return Total(max(round(estimate, DIGITS - len(str(estimate))), most), exact=False)

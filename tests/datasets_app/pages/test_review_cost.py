@@ -1,12 +1,15 @@
 """Review and the list of queries read as much in a large pool as in a small one: what waits, not what is labeled."""
 
+import re
+
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from datasets_app.labels import adjudication, labels, queue
 from datasets_app.models import Query
-from datasets_app.pages import browse, review_views
+from datasets_app.pages import browse, browse_views, review_views
 from routerweb.pages import paging
 from tests.page_cost import counted
 
@@ -67,3 +70,27 @@ def test_queries_of_an_agent_are_each_listed_once_whatever_else_they_need(pool, 
     assert matching("agent:0 agent:1") == [0, 3]
     assert matching("agent:0 -agent:1") == [1, 4]
     assert matching("-agent:0") == [2, 5]
+
+
+def test_a_search_finds_its_rows_once(client, pool, queries, rita, monkeypatch):
+    monkeypatch.setattr(browse_views, "ROWS", 2)
+    client.force_login(rita)
+
+    def readings(address, words):
+        with CaptureQueriesContext(connection) as seen:
+            html = client.get(address).content.decode()
+        return [one["sql"] for one in seen if words in one["sql"] and not one["sql"].startswith("EXPLAIN")], html
+
+    address = reverse("queries", args=[pool.slug])
+    first, html = readings(f"{address}?q=parcel", "PARCEL" if connection.vendor == "postgresql" else "%parcel%")
+    assert (len(first), "6 queries" in html, html.count('name="query"')) == (1, True, 2)
+    following = re.search(r'rel="next" href="(\?[^"]+)"', html)[1].replace("&amp;", "&")
+    html = client.get(address + following).content.decode()
+    assert ("6 queries" in html, html.count('name="query"')) == (True, 2)
+
+    for query in queries[:3]:
+        queue.fill(pool)
+        queue.skip(queue.open_item(query, rita, pool), "too hard")
+    skips, html = readings(f"{reverse('review', args=[pool.slug])}?list=skipped", "'skipped'")
+    assert (len(skips), "parcel" in html) == (1, True)
+    assert html.count("list=skipped") >= 3, "itself and two that come next"
