@@ -53,7 +53,9 @@ def roles_of(user: Any, pool: Pool | str | int | None = None) -> frozenset[Role]
 def roles_anywhere(user: Any) -> frozenset[Role]:
     """The roles that a user has for all pools or in any of them."""
     for_all = roles_of(user)
-    return for_all.union(*_held(user).values()) if user.is_authenticated and user.is_active else for_all
+    if not user.is_authenticated or not user.is_active or for_all == frozenset(Role):
+        return for_all
+    return for_all.union(*_held(user).values())
 
 
 def opens(user: Any, pool: Pool) -> bool:

@@ -39,13 +39,16 @@ def annotations() -> Mapping[str, Any]:
     return {"orchestrates": Exists(Executor.objects.filter(agent__pool=OuterRef("pk"), active=True))}
 
 
-def waits(pool: Pool) -> Sequence[tuple[str, str, str]]:
+def waits(pools: Sequence[Pool]) -> Mapping[int, Sequence[tuple[str, str, str]]]:
     """For the hook `waits_for_ops`: episodes whose agents ask something, or whose calls somebody has to approve."""
-    count = Episode.objects.filter(pool=pool, status=Episode.Status.WAITING).count()
-    if not count:
-        return ()
+    waiting = Episode.objects.filter(pool__in=pools, status=Episode.Status.WAITING).order_by()
+    counts = dict(waiting.values_list("pool").annotate(Count("pk")))
+    return {pool.pk: [_waiting(pool, counts[pool.pk])] for pool in pools if pool.pk in counts}
+
+
+def _waiting(pool: Pool, count: int) -> tuple[str, str, str]:
     words = ngettext("%(n)d episode waits for a person", "%(n)d episodes wait for a person", count) % {"n": count}
-    return [(words, _("Look"), f"{reverse('episodes', args=[pool.slug])}?status=waiting")]
+    return words, _("Look"), f"{reverse('episodes', args=[pool.slug])}?status=waiting"
 
 
 def newest(pool: Pool) -> Sequence[tuple[datetime, Sequence[int], str]]:

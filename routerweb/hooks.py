@@ -215,9 +215,10 @@ def run_problems(pool: "Pool", kind: str, /) -> Sequence[str]:
 
 
 @Hook
-def waits_for_ops(pool: "Pool", /) -> Sequence[tuple[str, str, str]]:
-    """Called for Home: what of the package waits for ops in the pool, each a sentence, a button's word and its address."""
-    return ()
+def waits_for_ops(pools: "Sequence[Pool]", /) -> Mapping[int, Sequence[tuple[str, str, str]]]:
+    """Called for Home: what of the package waits for ops in each of these pools, by the pool's key: a sentence, a button's word and
+    its address. A pool in which nothing waits may be left out."""
+    return {}
 
 
 @Hook

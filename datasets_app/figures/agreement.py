@@ -1,5 +1,6 @@
 """How far people, and people and the LLM, agree: Krippendorff's α per agent and per set, with intervals, or why there is none."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,7 +12,8 @@ from typing import Any
 import krippendorff
 import numpy as np
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
@@ -177,12 +179,25 @@ def alpha_of_sets(units: Sequence[Sequence[frozenset[int]]], queries: Sequence[i
 
 def alpha_of_agent(units: Sequence[Sequence[VoiceSets]], agent: int, queries: Sequence[int] | None = None) -> Figure:
     """α of one yes-or-no question: is this agent needed? Answers that were not asked about it stay out."""
-    counts = np.zeros((len(units), 2))
+    return alpha_of_agents(units, [agent], queries)[0]
+
+
+def alpha_of_agents(
+    units: Sequence[Sequence[VoiceSets]], agents: Sequence[int], queries: Sequence[int] | None = None
+) -> list[Figure]:
+    """`alpha_of_agent` of each agent, with one look at the answers."""
+    place = {agent: column for column, agent in enumerate(agents)}
+    counts = np.zeros((len(units), len(agents), 2))  # (U, A, 2)
+    columns: dict[VoiceSets, tuple[list[int], list[int]]] = {}  # what is said is often the same
     for row, unit in enumerate(units):
-        for required, asked in unit:
-            if agent in asked:
-                counts[row, int(agent in required)] += 1
-    return alpha(counts, np.array([[0.0, 1.0], [1.0, 0.0]]), queries)
+        for said in unit:
+            if said not in columns:
+                required, asked = said
+                counted = [agent for agent in asked if agent in place]
+                columns[said] = [place[agent] for agent in counted], [int(agent in required) for agent in counted]
+            counts[row, *columns[said]] += 1
+    distance = np.array([[0.0, 1.0], [1.0, 0.0]])
+    return [alpha(counts[:, column], distance, queries) for column in range(len(agents))]
 
 
 @dataclass(slots=True)
@@ -192,14 +207,16 @@ class _Said:
     pk: int
     source: str
     author_id: int | None
+    unsure: bool
+    created_at: datetime
     required: list[int]
     asked: list[int]
-    unsure: bool
     provenance: dict[str, Any]
-    created_at: datetime
 
 
-SAID = [column.name for column in fields(_Said)]
+#: Columns of JSON, which are read as texts: few texts differ, and each is parsed once.
+AS_TEXT = ("required", "asked", "provenance")
+PLAIN = [column.name for column in fields(_Said) if column.name not in AS_TEXT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +261,10 @@ def report(pool: Pool, made: str = "") -> Report:
         pairs[a.pk, b.pk] = _pair(a, b, both)
     with_llm = [(key, (machine[key], label)) for key, of in by_query.items() if key in machine for label in of.values()]
     llm_units, llm_queries = [unit for _key, unit in with_llm], [key for key, _unit in with_llm]
-    agents = [
-        (
-            agent,
-            alpha_of_agent(list(several.values()), agent.number),
-            alpha_of_agent(llm_units, agent.number, llm_queries),
-        )
-        for agent in pool.agents.active()
-    ]
+    roster = list(pool.agents.active())
+    numbers = [agent.number for agent in roster]
+    between_people = alpha_of_agents(list(several.values()), numbers)
+    agents = list(zip(roster, between_people, alpha_of_agents(llm_units, numbers, llm_queries), strict=True))
 
     def beside_llm(made: str = "", person: int | None = None) -> list[tuple[int, VoiceSets, VoiceSets]]:
         return [
@@ -395,8 +408,13 @@ def _spoken(pool: Pool, made: str, queries: Collection[int]) -> _Spoken:
     human: dict[int, dict[int, list[_Said]]] = defaultdict(lambda: defaultdict(list))
     machine = {}
     # Not by an iterator: of a cursor PostgreSQL plans for the first rows, and would look for these among all labels in their order.
-    for values in spoken.order_by("pk").values_list("query_id", *SAID):
-        query, label = values[0], _Said(*values[1:])
+    texts = [Cast(name, TextField()) for name in AS_TEXT]
+    made_of: dict[str, Any] = {}
+    for query, *columns, required, asked, provenance in spoken.order_by("pk").values_list("query_id", *PLAIN, *texts):
+        for text in (required, asked, provenance):
+            if text not in made_of:
+                made_of[text] = json.loads(text)
+        label = _Said(*columns, made_of[required], made_of[asked], made_of[provenance])
         if label.source == Label.Source.LLM:
             if not label.provenance.get("fallback"):
                 machine[query] = answer([label], merged)

@@ -82,7 +82,7 @@ def figures_of(pool: Pool) -> Mapping[str, Any]:
     labeled = queries.filter(progress.is_labeled())
     states = dict(queries.values_list("state").annotate(Count("pk")).order_by())
     gold = queries.filter(gold__isnull=False)
-    passed = progress.passed(pool, None).values_list("person").annotate(Count("pk")).order_by()
+    passed = progress.passed([pool], None).values_list("person").annotate(Count("pk")).order_by()
     return {
         "states": states,
         "queries": sum(states.values()),

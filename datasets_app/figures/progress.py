@@ -3,12 +3,14 @@
 Of a large pool most of these figures are those that `counting` has stored; `counted_at` says when.
 """
 
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value, prefetch_related_objects
 
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue
@@ -78,37 +80,62 @@ def left(pool: Pool, person: User | None = None, agent: Agent | None = None) -> 
     Queries that have just come in, and wait for somebody to take work so that they are put into the queue, are counted with it. What
     is open to everybody is a stored figure where it is more than LARGE in a large pool.
     """
-    held = waiting_held(pool).filter(agent=agent)
-    everybody = _open(pool, agent)
-    if person is None:
-        return Left(everybody + held.count(), 0)
-    passed = _passed(pool, agent, person, everybody)
-    mine = Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=queue.HELD))
-    counted = held.aggregate(all=Count("pk"), yours=Count("pk", filter=mine))
-    yours = max(0, everybody - passed) + counted["yours"]
-    return Left(yours, everybody + counted["all"] - yours)
+    return left_in([pool], person, agent)[pool.pk]
 
 
-def passed(pool: Pool, agent: Agent | None) -> "QuerySet[Assignment]":
-    """What somebody has answered or skipped of the queue, and others may still take."""
-    ended = Assignment.objects.filter(item__pool=pool, item__agent=agent).exclude(state=queue.HELD)
+def left_in(pools: Sequence[Pool], person: User | None = None, agent: Agent | None = None) -> dict[int, Left]:
+    """`left` in each of these pools, by its key. Three database queries, and one to three more for each large pool."""
+    prefetch_related_objects(pools, "figures")
+    large = [pool for pool in pools if agent is None and stored(pool) is not None]
+    everybody = {pool.pk: _open_in_large(pool) for pool in large}
+    small = [pool for pool in pools if pool.pk not in everybody]
+    last = queue.filled_to(small) if agent is None and small else {}
+    held = _held_in(pools).filter(agent=agent)
+    rows = [_counted(queue.not_filled(pool, last[pool.pk]), "open", "dataset__pool") for pool in small if last]
+    if small:
+        rows.append(_counted(QueueItem.objects.filter(OPEN, pool__in=small, agent=agent), "open"))
+    rows.append(_counted(held, "held"))
+    gone: dict[int, int] = {}
+    if person is not None:
+        gone = {pool.pk: _passed_of_large(pool, person) for pool in large if everybody[pool.pk] > LARGE}
+        mine = Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=queue.HELD))
+        rows.append(_counted(held.filter(mine), "mine"))
+        if counted_now := [pool for pool in pools if pool.pk not in gone]:
+            rows.append(_counted(passed(counted_now, agent).filter(person=person), "passed", "item__pool"))
+    counts: Counter[tuple[str, int]] = Counter()
+    for what, key, count in rows[0].union(*rows[1:], all=True):
+        counts[what, key] += count
+    result = {}
+    for pool in pools:
+        key = pool.pk
+        open_ = everybody.get(key, counts["open", key])
+        yours = open_ + counts["held", key]
+        if person is not None:
+            yours = max(0, open_ - gone.get(key, counts["passed", key])) + counts["mine", key]
+        result[key] = Left(yours, open_ + counts["held", key] - yours)
+    return result
+
+
+def _counted(rows: "QuerySet[Any]", what: str | F, pool: str = "pool") -> "QuerySet[Any]":
+    """How many of these rows each pool has, as rows (what, pool's key, count); `what`: a word, or the column that has it."""
+    rows = rows.order_by().annotate(what=Value(what) if isinstance(what, str) else what, of_pool=F(pool))
+    return rows.values_list("what", "of_pool").annotate(count=Count("pk"))
+
+
+def passed(pools: Collection[Pool], agent: Agent | None) -> "QuerySet[Assignment]":
+    """What somebody has answered or skipped of the queues of these pools, and others may still take."""
+    ended = Assignment.objects.filter(item__pool__in=pools, item__agent=agent).exclude(state=queue.HELD)
     return ended.filter(item__taken__lt=F("item__needed"))
 
 
-def _passed(pool: Pool, agent: Agent | None, person: User, everybody: int) -> int:
-    """How much of it this person has: a stored figure where that of the queue is."""
-    counted = stored(pool)
-    if agent is None and counted is not None and everybody > LARGE:
-        return int(counted.get("passed", {}).get(str(person.pk), 0))
-    return passed(pool, agent).filter(person=person).count()
+def _passed_of_large(pool: Pool, person: User) -> int:
+    """How much of a large queue this person has answered or skipped, as it was counted last."""
+    return int((stored(pool) or {}).get("passed", {}).get(str(person.pk), 0))
 
 
-def _open(pool: Pool, agent: Agent | None) -> int:
-    """How many items are open to somebody, with the queries that are about to become such."""
-    counted = stored(pool)
-    if agent is not None or counted is None:
-        new = queue.not_filled(pool).count() if agent is None else 0
-        return queue.still_open(pool, agent) + new
+def _open_in_large(pool: Pool) -> int:
+    """How many items of a large pool are open to somebody, with the queries that are about to become such."""
+    counted = stored(pool) or {}
     some = QueueItem.objects.filter(OPEN, pool=pool, agent=None)[: LARGE + 1].count()
     if some <= LARGE:
         some += queue.not_filled(pool)[: LARGE + 1].count()
@@ -123,8 +150,12 @@ def waiting(pool: Pool) -> "QuerySet[QueueItem]":
 
 def waiting_held(pool: Pool) -> "QuerySet[QueueItem]":
     """Those of the items that wait which are open to nobody else: somebody holds them."""
-    held = Assignment.objects.filter(item__pool=pool, state=queue.HELD).values("item")
-    return QueueItem.objects.filter(pk__in=held, pool=pool).exclude(OPEN)
+    return _held_in([pool])
+
+
+def _held_in(pools: Collection[Pool]) -> "QuerySet[QueueItem]":
+    held = Assignment.objects.filter(item__pool__in=pools, state=queue.HELD).values("item")
+    return QueueItem.objects.filter(pk__in=held, pool__in=pools).exclude(OPEN)
 
 
 def questions(pool: Pool, person: User | None = None) -> list[tuple[Agent, int]]:
@@ -163,17 +194,40 @@ def is_suggested() -> Q:
 
 def labeled(pool: Pool) -> Labeled:
     """How many of the pool's queries are labeled, suggested and neither."""
-    if stored_counts := stored(pool):
-        return Labeled(
-            stored_counts["queries"], stored_counts["labeled"], stored_counts["suggested"], stored_counts["llm"]
-        )
-    counted = Query.objects.of(pool).aggregate(
-        all=Count("pk"),
-        labeled=Count("pk", filter=Q(is_labeled())),
-        suggested=Count("pk", filter=is_suggested()),
-        llm=Count("pk", filter=~Q(is_labeled()) & Q(Exists(by_llm()))),
-    )
-    return Labeled(counted["all"], counted["labeled"], counted["suggested"], counted["llm"])
+    return states_and_labeled([pool])[pool.pk][1]
+
+
+def states_and_labeled(pools: Sequence[Pool]) -> dict[int, tuple[list[tuple[str, int]], Labeled]]:
+    """`states` and `labeled` of each of these pools, by its key. Two database queries."""
+    prefetch_related_objects(pools, "figures")
+    small = [pool for pool in pools if not stored(pool)]
+    counts: Counter[tuple[str, int]] = Counter()
+    if small:
+        alive = Query.objects.alive().filter(dataset__pool__in=small)
+        labels = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
+        unlabeled, suggested = alive.filter(~Q(is_labeled())), Exists(Suggestion.objects.filter(query=OuterRef("pk")))
+        # Each is one join of two tables; one pass over the queries would look for the labels of each query several times.
+        parts = {
+            "by anybody": alive.filter(is_labeled()),
+            "by llm": unlabeled.filter(Exists(labels)),
+            "by llm, read": unlabeled.filter(Exists(by_llm())),
+            "by model": unlabeled.filter(suggested, ~Exists(labels)),
+        }
+        rows = [_counted(part, what, "dataset__pool") for what, part in parts.items()]
+        for what, key, count in _counted(alive, F("state"), "dataset__pool").union(*rows, all=True):
+            counts[what, key] = count
+    return {pool.pk: _states_and_labeled(pool, counts) for pool in pools}
+
+
+def _states_and_labeled(pool: Pool, counts: Mapping[tuple[str, int], int]) -> tuple[list[tuple[str, int]], Labeled]:
+    key = pool.pk
+    if figures := stored(pool):
+        states = [(state, figures["states"].get(state, 0)) for state in Query.State.values]
+        return states, Labeled(figures["queries"], figures["labeled"], figures["suggested"], figures["llm"])
+    states = [(state, counts[state, key]) for state in Query.State.values]
+    suggested = counts["by llm", key] + counts["by model", key]
+    total = sum(count for _state, count in states)
+    return states, Labeled(total, counts["by anybody", key], suggested, counts["by llm, read", key])
 
 
 def gold(pool: Pool) -> Gold:
@@ -184,10 +238,11 @@ def gold(pool: Pool) -> Gold:
     return Gold(**has.aggregate(all=Count("pk"), disputed=Count("pk", filter=Q(state=Query.State.DISAGREEMENT))))
 
 
-def by_agent(pool: Pool) -> list[tuple[Agent, int]]:
-    """Each active agent, and how many queries are known to need it, whatever their split; the scarcest last."""
+def by_agent(pool: Pool, roster: Sequence[Agent] | None = None) -> list[tuple[Agent, int]]:
+    """Each active agent, and how many queries are known to need it, whatever their split; the scarcest last. `roster`: the active
+    agents by number, where somebody has read them."""
     counts = dict(counted["agents"]) if (counted := stored(pool)) else needed(pool)
-    agents = pool.agents.active().order_by("number")
+    agents = pool.agents.active().order_by("number") if roster is None else roster
     return sorted(((agent, counts.get(agent.pk, 0)) for agent in agents), key=lambda pair: -pair[1])
 
 
@@ -199,15 +254,17 @@ def needed(pool: Pool) -> dict[int, int]:
 
 def states(pool: Pool) -> list[tuple[str, int]]:
     """How many queries of the pool are in each state, in the order of a query's life."""
-    if counted := stored(pool):
-        counts = counted["states"]
-    else:
-        counts = dict(Query.objects.of(pool).values_list("state").annotate(Count("pk")).order_by())
-    return [(state, counts.get(state, 0)) for state in Query.State.values]
+    return states_and_labeled([pool])[pool.pk][0]
 
 
-def disputes(pool: Pool) -> int:
-    """About how many queries people disagree."""
-    if counted := stored(pool):
-        return int(counted["states"].get(Query.State.DISAGREEMENT, 0))
-    return Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT).count()
+def disputes(pools: Sequence[Pool]) -> dict[int, int]:
+    """About how many queries of each of these pools people disagree, by its key. Two database queries."""
+    prefetch_related_objects(pools, "figures")
+    counts = {
+        pool.pk: int(counted["states"].get(Query.State.DISAGREEMENT, 0)) for pool in pools if (counted := stored(pool))
+    }
+    small = [pool for pool in pools if pool.pk not in counts]
+    disputed = Query.objects.alive().filter(dataset__pool__in=small, state=Query.State.DISAGREEMENT).order_by()
+    if small:
+        counts |= dict(disputed.values_list("dataset__pool").annotate(Count("pk")))
+    return counts

@@ -94,9 +94,16 @@ def fill_these(pool: Pool, query_ids: Collection[int]) -> int:
     return _make(stored_settings(pool), rows) if rows else 0
 
 
-def not_filled(pool: Pool) -> "QuerySet[Query]":
-    """Queries that have come in since the queue was filled last, and will be asked about once it is."""
-    return _missing(pool).filter(COMES, pk__gt=settings_of(pool).filled_to).exclude(state=Query.State.GOLD)
+def not_filled(pool: Pool, filled_to: int | None = None) -> "QuerySet[Query]":
+    """Queries that have come in since the queue was filled last, `filled_to` that key, and will be asked about once it is."""
+    last = settings_of(pool).filled_to if filled_to is None else filled_to
+    return _missing(pool).filter(COMES, pk__gt=last).exclude(state=Query.State.GOLD)
+
+
+def filled_to(pools: Collection[Pool]) -> dict[int, int]:
+    """Pool's key → the key of the query to which its queue was filled last. One database query."""
+    last = dict.fromkeys((pool.pk for pool in pools), 0)
+    return last | dict(QueueSettings.objects.filter(pool__in=pools).order_by().values_list("pool", "filled_to"))
 
 
 #: Traffic is more than anybody labels: what came as a trace waits until somebody sends it.

@@ -16,16 +16,25 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.labels import talks
-from datasets_app.labels.filling import fill, fill_these, lots, needed, not_filled, settings_of, stored_settings
+from datasets_app.labels.filling import (
+    fill,
+    fill_these,
+    filled_to,
+    lots,
+    needed,
+    not_filled,
+    settings_of,
+    stored_settings,
+)
 from datasets_app.labels.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 
 __all__ = [
     "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "Shares", "assignment_of", "close", "done_today", "effect_of", "fill",
-    "fill_these", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "keep_only", "lots", "may_hold", "needed",
-    "not_filled", "offer_skipped", "open_item", "release", "release_idle", "reopen", "resize", "settings_of", "skip", "skipped",
-    "still_open", "stored_settings", "take", "take_these", "waiting_for",
+    "fill_these", "filled_to", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "keep_only", "lots", "may_hold",
+    "needed", "not_filled", "offer_skipped", "open_item", "release", "release_idle", "reopen", "resize", "settings_of", "skip",
+    "skipped", "still_open", "stored_settings", "take", "take_these", "waiting_for",
 ]  # fmt: skip
 BATCH = 1_000
 #: Items that somebody who takes work puts into the queue on the way, where an import has just come in.

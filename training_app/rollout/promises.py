@@ -4,6 +4,8 @@ A verdict is of labeled queries. Traffic may hold others, so an hourly look comp
 range. What was delivered is known from answers that people check at random (`checks.py`) and from outcomes that applications report.
 """
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -116,9 +118,10 @@ class Promise:
         return (self.labeled.high - self.labeled.low) / (2 * shares.Z)
 
 
-def promise(model: RouterModel) -> Promise | None:
-    """What is promised of a model; None where too few answers were checked to promise anything."""
-    judgement = verdict.of(model)
+def promise(model: RouterModel, judgement: verdict.Verdict | None = None) -> Promise | None:
+    """What is promised of a model; None where too few answers were checked to promise anything. `judgement`: its verdict, where
+    somebody has read that already."""
+    judgement = judgement or verdict.of(model)
     if judgement is None or judgement.right is None:
         return None
     look = TrafficLook.objects.filter(model=model).first()
@@ -325,32 +328,48 @@ class Week:
     reported: Delivered | None
 
 
-def weeks(pool: Pool) -> list[Week]:
-    """The last WEEKS weeks, oldest first, from the first one that has anything."""
+def _mondays() -> list[datetime]:
+    """When each of the last WEEKS weeks began, oldest first."""
     today = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
     monday = today - timedelta(days=today.weekday())
-    starts = [monday - timedelta(weeks=n) for n in range(WEEKS - 1, -1, -1)]
+    return [monday - timedelta(weeks=n) for n in range(WEEKS - 1, -1, -1)]
+
+
+def hours_of_weeks(pool: Pool) -> list[traffic_hours.Hour]:
+    """The hours that `weeks` draws."""
+    return traffic_hours.hours(pool, _mondays()[0])
+
+
+def weeks(
+    pool: Pool, hours: Sequence[traffic_hours.Hour] | None = None, known: Mapping[int, Promise | None] | None = None
+) -> list[Week]:
+    """The last WEEKS weeks, oldest first, from the first one that has anything. `hours` are those of `hours_of_weeks`, and `known` the
+    promises by the model's key, where somebody has read them already."""
+    starts = _mondays()
     promotions = list(
         Promotion.objects.filter(pool=pool, model_kind=SET_ROUTER).order_by("at").select_related("model__pool")
     )
-    promises: dict[int, int | None] = {}
+    promises = dict(known or {})
     rows = CheckedAnswer.objects.filter(pool=pool, decided_at__gte=starts[0]).done()
     answers = list(rows.values_list("decided_at", "answered", "required"))
-    hours = traffic_hours.hours(pool, starts[0])
+    hours = hours_of_weeks(pool) if hours is None else hours
+    sums = [[0, 0] for _start in starts]
+    for hour in hours:
+        if hour.outcomes and (place := bisect_right(starts, hour.hour)):
+            sums[place - 1][0] += hour.outcomes
+            sums[place - 1][1] += hour.successes
     result = []
-    for start in starts:
+    for start, (count, good) in zip(starts, sums, strict=True):
         end = start + timedelta(weeks=1)
         model = next((promotion.model for promotion in reversed(promotions) if promotion.at < end), None)
         if model is not None and model.pk not in promises:
-            kept = promise(model)
-            promises[model.pk] = round(100 * kept.labeled.mean) if kept else None
+            promises[model.pk] = promise(model)
+        kept = promises[model.pk] if model is not None else None
         here = [set(answered) == set(needed or ()) for at, answered, needed in answers if start <= at < end]
-        inside = [hour for hour in hours if start <= hour.hour < end]
-        count, good = sum(hour.outcomes for hour in inside), sum(hour.successes for hour in inside)
         result.append(
             Week(
                 start.date(),
-                promises[model.pk] if model is not None else None,
+                round(100 * kept.labeled.mean) if kept else None,
                 Delivered(sum(here), len(here)) if here else None,
                 Delivered(good, count) if count else None,
             )

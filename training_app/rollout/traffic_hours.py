@@ -1,6 +1,9 @@
 """A pool's traffic by the hour: a worker counts each hour once, when it is over, and pages count what came since."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Count, Max, Q
 from django.db.models.functions import TruncHour
@@ -21,11 +24,29 @@ def beginning(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def hours(pool: Pool, since: datetime) -> list[TrafficHour]:
-    """The hours from that of `since` on that had traffic, oldest first. The last ones, which no worker has counted, are not stored."""
+class Hour(NamedTuple):
+    """What a TrafficHour says of the hour that begins at `hour`."""
+
+    hour: datetime
+    answers: int = 0
+    abstained: int = 0
+    none: int = 0
+    unsure: int = 0
+    outcomes: int = 0
+    successes: int = 0
+
+
+def hours(pool: Pool, since: datetime) -> list[Hour]:
+    """The hours from that of `since` on that had traffic, oldest first; those that no worker has counted yet are counted now."""
     first = beginning(since)
-    stored = list(TrafficHour.objects.filter(pool=pool, hour__gte=first).order_by("hour"))
-    return stored + _count(pool, max(first, _counted_to(pool) or first))
+    rows = TrafficHour.objects.filter(pool=pool, hour__gte=first).order_by("hour").values_list(*Hour._fields)
+    stored = [Hour(*row) for row in rows]
+    return stored + _count(pool, stored[-1].hour + HOUR if stored else first)
+
+
+def later(rows: Sequence[Hour], since: datetime) -> Sequence[Hour]:
+    """Of these hours, oldest first, those from that of `since` on."""
+    return rows[bisect_left(rows, beginning(since), key=lambda row: row.hour) :]
 
 
 def count_all() -> int:
@@ -34,7 +55,9 @@ def count_all() -> int:
     for pool in Pool.objects.in_use():
         start = _counted_to(pool) or beginning(now - FURTHEST)
         rows = _count(pool, start, beginning(now - LATE))
-        TrafficHour.objects.bulk_create(rows, ignore_conflicts=True)
+        TrafficHour.objects.bulk_create(
+            [TrafficHour(pool=pool, **row._asdict()) for row in rows], ignore_conflicts=True
+        )
         stored += len(rows)
     return stored
 
@@ -45,7 +68,7 @@ def _counted_to(pool: Pool) -> datetime | None:
     return newest + HOUR if newest else None
 
 
-def _count(pool: Pool, start: datetime, end: datetime | None = None) -> list[TrafficHour]:
+def _count(pool: Pool, start: datetime, end: datetime | None = None) -> list[Hour]:
     within = Q(pool=pool, at__gte=start) & (Q(at__lt=end) if end else Q())
     hour = TruncHour("at", tzinfo=UTC)
     answers = Decision.objects.filter(within).annotate(hour=hour).order_by().values("hour")
@@ -57,9 +80,7 @@ def _count(pool: Pool, start: datetime, end: datetime | None = None) -> list[Tra
     )
     reported = Outcome.objects.filter(within).annotate(hour=hour).order_by().values("hour")
     reported = reported.annotate(outcomes=Count("pk"), successes=Count("pk", filter=Q(success=True)))
-    rows: dict[datetime, TrafficHour] = {}
+    rows: dict[datetime, Hour] = {}
     for counted in (*answers, *reported):
-        row = rows.setdefault(counted["hour"], TrafficHour(pool=pool, hour=counted["hour"]))
-        for name, value in counted.items():
-            setattr(row, name, value)
+        rows[counted["hour"]] = rows.get(counted["hour"], Hour(counted["hour"]))._replace(**counted)
     return [rows[at] for at in sorted(rows)]

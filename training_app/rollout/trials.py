@@ -57,9 +57,15 @@ class Answering:
 
 def answering(pool: Pool, kind: str = SET_ROUTER) -> Answering:
     """Who answers the pool's requests now, or decides its episodes. A shadow that has become the canary is the canary."""
+    return answering_with(pool, registry.active(pool, kind), shadows_of(pool, kind), kind)
+
+
+def answering_with(
+    pool: Pool, active: RouterModel | None, shadows: Iterable[RouterModel], kind: str = SET_ROUTER
+) -> Answering:
+    """The same where somebody has read the active model and the shadows."""
     canary = canary_of(pool, kind)
-    shadows = tuple(model for model in shadows_of(pool, kind) if canary is None or model.pk != canary.model_id)
-    return Answering(registry.active(pool, kind), canary, shadows)
+    return Answering(active, canary, tuple(model for model in shadows if canary is None or model.pk != canary.model_id))
 
 
 def start_shadow(model: RouterModel, *, actor: Who) -> None:

@@ -25,7 +25,7 @@ def shown(pool):
     """Every figure but what is left for one person."""
     one = fresh(pool)
     return (
-        progress.states(one), progress.labeled(one), progress.gold(one), progress.by_agent(one), progress.disputes(one),
+        progress.states(one), progress.labeled(one), progress.gold(one), progress.by_agent(one), progress.disputes([one]),
         progress.left(one), previews.as_counted(one),
     )  # fmt: skip
 

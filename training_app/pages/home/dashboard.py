@@ -4,6 +4,7 @@ Figures of single answers come from at most SAMPLED of each hour, the newest, we
 for a million answers as for ten thousand. Up to FEW answers are read all, at once.
 """
 
+import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -12,15 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from django.db.models import Count
+from django.db import connection
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
-from datasets_app.figures import progress
-from training_app.models import Decision, LiveSettings, RouterModel, Run, TrafficHour
+from training_app.models import Decision, LiveSettings, RouterModel, Run
 from training_app.rollout import traffic_hours
 from training_app.watching import watch
 
@@ -28,6 +28,10 @@ from training_app.watching import watch
 PERIODS = {24: 1, 168: 6}
 SAMPLED = 200
 FEW = 1_000
+#: The newest SAMPLED answers between two times, of the column of that number.
+SAMPLE = f"""SELECT * FROM (
+SELECT %s AS place, microseconds, agents FROM {Decision._meta.db_table} WHERE pool_id = %s AND at >= %s AND at < %s
+ORDER BY at DESC LIMIT {SAMPLED}) AS newest"""  # noqa: S608 - our own names
 #: Answers below which no time is given: half or 95 in 100 of a handful says nothing.
 LEAST_TIMED = 20
 OUTCOMES = timedelta(days=7)
@@ -90,18 +94,24 @@ class Traffic:
         return self.abstained / self.count if self.count else 0.0
 
 
-def traffic(pool: Pool, hours: int = 24) -> Traffic:
-    """A pool's answers in the last so many hours; `hours` is one of PERIODS."""
+def traffic(
+    pool: Pool,
+    hours: int = 24,
+    counted: Sequence[traffic_hours.Hour] | None = None,
+    roster: Sequence[Agent] | None = None,
+) -> Traffic:
+    """A pool's answers in the last so many hours; `hours` is one of PERIODS. `counted`: its hours of twice that time or more, and
+    `roster`: all its agents, where somebody has read them already."""
     step = timedelta(hours=PERIODS[hours])
     end = traffic_hours.beginning(timezone.now()) + traffic_hours.HOUR
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
-    both = traffic_hours.hours(pool, begin - timedelta(hours=hours))
+    both = _since(pool, begin - timedelta(hours=hours), counted)
     recent = [row for row in both if row.hour >= begin]
     count = sum(row.answers for row in recent)
     asks = LiveSettings.objects.filter(pool=pool, ask_cost__isnull=False).exists()
     questions = Decision.objects.filter(pool=pool, at__gte=begin, detail__has_key="ask").count() if asks else None
-    columns = _few(pool, starts) if count <= FEW else [_column(pool, start, step, recent) for start in starts]
+    columns = _few(pool, starts) if count <= FEW else _sampled(pool, starts, step, recent)
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -112,8 +122,8 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
             for agent in agents:
                 chosen[agent] += weight
     total = float(weights.sum())
-    roster = {agent.number: agent for agent in pool.agents.all()}
-    ranked = [(roster[number], weight / total) for number, weight in chosen.most_common() if number in roster]
+    by_number = {agent.number: agent for agent in (pool.agents.all() if roster is None else roster)}
+    ranked = [(by_number[number], weight / total) for number, weight in chosen.most_common() if number in by_number]
     return Traffic(
         hours=hours,
         count=count,
@@ -143,11 +153,35 @@ def _few(pool: Pool, starts: Sequence[datetime]) -> list[Column]:
     ]
 
 
-def _column(pool: Pool, start: datetime, step: timedelta, hours: Sequence[TrafficHour]) -> Column:
-    inside = Decision.objects.filter(pool=pool, at__gte=start, at__lt=start + step)
-    rows = list(inside.order_by("-at").values_list("microseconds", "agents")[:SAMPLED])
-    count = sum(row.answers for row in hours if start <= row.hour < start + step)
-    return Column(start, count, [row[0] for row in rows], [row[1] for row in rows])
+def _sampled(
+    pool: Pool, starts: Sequence[datetime], step: timedelta, hours: Sequence[traffic_hours.Hour]
+) -> list[Column]:
+    """The columns with the newest SAMPLED answers of each, read in one statement: a part of it for each column."""
+    when = connection.ops.adapt_datetimefield_value
+    values = [value for n, start in enumerate(starts) for value in (n, pool.pk, when(start), when(start + step))]
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join([SAMPLE] * len(starts)), values)
+        rows = cursor.fetchall()
+    sets = {text: json.loads(text) for text in {text for _place, _microseconds, text in rows}}  # few differ
+    inside: list[list[tuple[int, list[int]]]] = [[] for _start in starts]
+    for place, microseconds, text in rows:
+        inside[place].append((microseconds, sets[text]))
+    counts = [0] * len(starts)
+    for hour in hours:
+        counts[bisect_right(starts, hour.hour) - 1] += hour.answers
+    return [
+        Column(
+            start,
+            count,
+            [microseconds for microseconds, _agents in column],
+            [agents for _microseconds, agents in column],
+        )
+        for start, count, column in zip(starts, counts, inside, strict=True)
+    ]
+
+
+def _since(pool: Pool, since: datetime, counted: Sequence[traffic_hours.Hour] | None) -> Sequence[traffic_hours.Hour]:
+    return traffic_hours.hours(pool, since) if counted is None else traffic_hours.later(counted, since)
 
 
 def quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float | None:
@@ -179,35 +213,31 @@ def _labels(columns: Sequence[Column], hours: int) -> list[str]:
     return [date_format(timezone.localtime(column.start), "H:i" if hours <= 24 else "D H:i") for column in columns]
 
 
-def success(pool: Pool) -> tuple[int, float | None]:
-    """(outcomes of the last week, the share of them that were a success)."""
-    hours = traffic_hours.hours(pool, timezone.now() - OUTCOMES)
+def success(pool: Pool, counted: Sequence[traffic_hours.Hour] | None = None) -> tuple[int, float | None]:
+    """(outcomes of the last week, the share of them that were a success); `counted` as for `traffic`."""
+    hours = _since(pool, timezone.now() - OUTCOMES, counted)
     count = sum(row.outcomes for row in hours)
     return count, sum(row.successes for row in hours) / count if count else None
 
 
-def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
-    """What waits to be done, and who is there to do it; `labeling` where somebody has counted the queue already."""
-    states = dict(
-        Run.objects.filter(pool=pool, status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
-        .values_list("status")
-        .annotate(Count("pk"))
-        .order_by()
-    )
+def work(coming: Sequence[Run], labeling: int) -> dict[str, Any]:
+    """What waits to be done, and who is there to do it: the runs that are `coming`, the queries to label, the processes."""
     alive = Counter(sign.part for sign in watch.alive())
     return {
-        "labeling": progress.left(pool).total if labeling is None else labeling,
-        "queued": states.get("queued", 0),
-        "running": states.get("running", 0),
+        "labeling": labeling,
+        "queued": sum(run.status == Run.Status.QUEUED for run in coming),
+        "running": sum(run.status == Run.Status.RUNNING for run in coming),
         "processes": [(label, alive[value]) for value, label in watch.parts()],
     }
 
 
-def in_words(pool: Pool, model: RouterModel | None, figures: Traffic, outcomes: tuple[int, float | None]) -> str:
-    """How the pool is doing, in the words that one would say to somebody who passes by."""
+def in_words(
+    pool: Pool, model: RouterModel | None, figures: Traffic, outcomes: tuple[int, float | None], *, has_agents: bool
+) -> str:
+    """How the pool is doing, in the words that one would say to somebody who passes by. `has_agents`: some are active."""
     if model is None:
         text = _("%(pool)s has no model yet. Its agents' descriptions answer meanwhile.")
-        return text % {"pool": pool.name} if pool.agents.active().exists() else _("Nothing answers yet.")
+        return text % {"pool": pool.name} if has_agents else _("Nothing answers yet.")
     period = _("the last 24 hours") if figures.hours == 24 else _("the last seven days")
     if not figures.count:
         return _("%(model)s is ready, and got no requests in %(period)s.") % {"model": model.name, "period": period}

@@ -15,7 +15,9 @@ from datasets_app.figures import progress
 from datasets_app.figures.progress import LEAST_TO_TRAIN
 from datasets_app.traces import traffic
 from training_app.models import SET_ROUTER, RouterModel, Run
-from training_app.versions import kinds, registry, verdict
+from training_app.pages.home import facts
+from training_app.pages.home.facts import Facts
+from training_app.versions import verdict
 
 #: A pool chooses between at least so many agents.
 AGENTS = 2
@@ -56,16 +58,23 @@ class Path:
         return next((step for step in self.steps if not step.done), None)
 
 
-def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None = None) -> Path | None:
-    """The set-up path of a pool for somebody with these roles; None once a model is in use and a key may ask it. `labeled` where
-    somebody has counted it already."""
-    active = registry.active(pool)
+def path(
+    pool: Pool,
+    roles: Collection[Role],
+    labeled: progress.Labeled | None = None,
+    known: Facts | None = None,
+    left: progress.Left | None = None,
+) -> Path | None:
+    """The set-up path of a pool for somebody with these roles; None once a model is in use and a key may ask it. `labeled` and `left`
+    where somebody has counted them already."""
+    known = known or facts.of([pool])[pool.pk]
+    active = known.active
     asking = [key for key in ApiKey.objects.live().filter(pools=pool) if ApiKey.Scope.ROUTE in key.scopes]
-    if asking and (active is not None or kinds.in_use_beside_router(pool)):
+    if asking and known.in_use:
         return None
-    agents = progress.by_agent(pool)
+    agents = progress.by_agent(pool, known.roster)
     labeled = labeled or progress.labeled(pool)
-    chooses = bool(PEOPLE & set(roles)) and traffic.waits(pool) and not progress.left(pool).total
+    chooses = bool(PEOPLE & set(roles)) and traffic.waits(pool) and not (left or progress.left(pool)).total
     steps = (
         _agents(pool, [agent for agent, _count in agents]),
         _queries(pool, labeled),

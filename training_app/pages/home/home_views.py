@@ -1,5 +1,6 @@
 """The home page: what a person's role has to see first of the pool that they are in."""
 
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,11 +23,12 @@ from datasets_app.figures import progress
 from datasets_app.labels import queue
 from routerweb.http import LAST_POOL, page, reads_file, remember_pool
 from training_app.models import RouterModel, Run
-from training_app.pages.home import dashboard, first_steps, inbox, questions
+from training_app.pages.home import dashboard, facts, first_steps, inbox, questions
+from training_app.pages.home.facts import Facts
 from training_app.rollout import promises, trials
+from training_app.rollout.traffic_hours import Hour
 from training_app.training import previews, sample
-from training_app.versions import kinds, more_labels, registry, scorecards, verdict
-from training_app.watching import alarms
+from training_app.versions import more_labels, scorecards, verdict
 
 RECENT = timedelta(days=7)
 
@@ -36,12 +38,13 @@ RECENT = timedelta(days=7)
 def home(request: HttpRequest) -> HttpResponse:
     """What waits for the person across their pools; below, the pool that they were in last, or else the one where most waits."""
     pools = navigation.pools_of(request)
-    waiting = inbox.lines([(pool, roles_of(request.user, pool)) for pool in pools], person(request))
+    known = facts.of(pools[: inbox.MOST_POOLS])
+    waiting = inbox.lines([(pool, roles_of(request.user, pool)) for pool in pools], person(request), known)
     last = request.COOKIES.get(LAST_POOL)
     pool = next(
         (pool for pool in pools if pool.slug == last), inbox.busiest(waiting) or navigation.current_pool(request)
     )
-    return _draw(request, pool, {"inbox": waiting, "shows_inbox": bool(pools)})
+    return _draw(request, pool, {"inbox": waiting, "shows_inbox": bool(pools)}, known)
 
 
 @require_GET
@@ -53,7 +56,7 @@ def pool_home(request: HttpRequest, slug: str) -> HttpResponse:
         raise PermissionDenied
     if pool.deleted_at is not None:
         return render(request, "410.html", {"pool": pool}, status=410)
-    return _draw(request, pool, {})
+    return _draw(request, pool, {}, {})
 
 
 @reads_file  # it reads some thousand rows, as an import does
@@ -70,77 +73,95 @@ def sample_pool(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any]) -> HttpResponse:
+def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any], known: Mapping[int, Facts]) -> HttpResponse:
+    """The page of a pool, or of none; `known` are facts that somebody has read already."""
     roles = roles_of(request.user, pool)
     context: dict[str, Any] = {**more, "pool": pool}
     if pool is None and Role.OPS in roles_of(request.user):
         context["pool_form"] = PoolForm()
-    if pool:
-        if Role.LABELER in roles:
-            context["labeling"] = labeling(pool, person(request))
-        if roles & {Role.OPS, Role.REVIEWER}:
-            context |= {
-                "states": progress.states(pool),
-                "labeled": progress.labeled(pool),
-                "counted_at": progress.counted_at(pool),
-            }
-        if Role.OPS in roles:
-            hours = request.GET.get("hours", "")
-            to_label = context["labeling"]["left"].total if "labeling" in context else None
-            context |= operations(pool, 168 if hours == "168" else 24, labeling=to_label)
-        if roles & {Role.OPS, Role.REVIEWER}:
-            context["path"] = first_steps.path(pool, roles, context["labeled"])
-            waiting = [line for line in context.get("inbox", ()) if line.pool == pool]
-            if "inbox" not in context:
-                waiting = inbox.lines([(pool, roles)], person(request), context["labeling"]["left"])
-            context["questions"] = questions.questions(pool, waiting, person(request))
-        elif roles:
-            context["whom"] = questions.whom(pool)
+    if pool and roles:
+        context |= _of_pool(request, pool, roles, more.get("inbox"), known.get(pool.pk) or facts.of([pool])[pool.pk])
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
-def labeling(pool: Pool, person: User) -> dict[str, Any]:
+def _of_pool(
+    request: HttpRequest, pool: Pool, roles: Collection[Role], lines: list[inbox.Line] | None, known: Facts
+) -> dict[str, Any]:
+    """What the page says of one pool. `lines`: what waits for the person in all pools, where that was read."""
+    context: dict[str, Any] = {}
+    left = progress.left(pool, person(request)) if Role.LABELER in roles else None
+    if left is not None:
+        context["labeling"] = labeling(pool, person(request), left, known)
+    if not {Role.OPS, Role.REVIEWER} & set(roles):
+        return context | {"whom": questions.whom(pool)}
+    states, labeled = progress.states_and_labeled([pool])[pool.pk]
+    context |= {"states": states, "labeled": labeled, "counted_at": progress.counted_at(pool)}
+    hours = promises.hours_of_weeks(pool)
+    judged = verdict.of(known.active) if known.active else None
+    if Role.OPS in roles:
+        days = 168 if request.GET.get("hours") == "168" else 24
+        context |= operations(pool, known, days, hours, judged, (left or progress.left(pool)).total)
+    context["path"] = first_steps.path(pool, roles, labeled, known, left)
+    if lines is None:
+        counted = {} if left is None else {pool.pk: left}
+        lines = inbox.lines([(pool, roles)], person(request), {pool.pk: known}, counted)
+    waiting = [line for line in lines if line.pool == pool]
+    context["questions"] = questions.questions(pool, waiting, person(request), known, judged, hours)
+    return context
+
+
+def labeling(pool: Pool, person: User, left: progress.Left, known: Facts) -> dict[str, Any]:
     """A labeler's own figures: what is left for them and for others, what they did today."""
     return {
-        "left": progress.left(pool, person),
+        "left": left,
         "today": queue.done_today(pool, person),
         "address": navigation.address("label", pool),
-        "check": navigation.address("check_answers", pool) if registry.active(pool) else "",
+        "check": navigation.address("check_answers", pool) if known.active else "",
     }
 
 
-def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict[str, Any]:
+def operations(
+    pool: Pool,
+    known: Facts,
+    hours: int,
+    counted: Sequence[Hour],
+    judged: verdict.Verdict | None,
+    to_label: int,
+) -> dict[str, Any]:
     """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention.
-    `labeling` is what is left to label, where it is known."""
-    model = registry.active(pool)
+    `counted`: the hours of `promises.hours_of_weeks`; `judged`: the verdict on the model in use; `to_label`: what is left to label."""
+    model = known.active
     last_runs = list(Run.objects.filter(pool=pool).select_related("pool", "author").order_by("-pk")[:5])
-    traffic, outcomes = dashboard.traffic(pool, hours), dashboard.success(pool)
+    traffic, outcomes = dashboard.traffic(pool, hours, counted, known.agents), dashboard.success(pool, counted)
     return {
         "active": model,
         "figures": scorecards.verdict(model) if model else None,
-        "verdict": verdict.of(model) if model else None,
-        **delivery(pool, model),
+        "verdict": judged,
+        **delivery(pool, model, counted, judged),
         "next_labels": more_labels.forecast(model) if model else "",
-        "sentence": dashboard.in_words(pool, model, traffic, outcomes),
+        "sentence": dashboard.in_words(pool, model, traffic, outcomes, has_agents=bool(known.roster)),
         "traffic": traffic,
         "periods": [(24, _("24 hours")), (168, _("7 days"))],
         "outcomes": outcomes,
-        "work": dashboard.work(pool, labeling),
-        "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
+        "work": dashboard.work(known.coming, to_label),
+        "alarms": known.alarms,
         "runs": last_runs,
-        "attention": attention(pool, has_model=bool(model or kinds.in_use_beside_router(pool)), last_runs=last_runs),
-        "answering": trials.answering(pool),
-        "away": list(pool.agents.active().filter(available=False).order_by("number")),
+        "attention": attention(pool, has_model=known.in_use, last_runs=last_runs),
+        "answering": trials.answering_with(pool, model, known.shadows),
+        "away": [agent for agent in known.roster if not agent.available],
         "operates": True,
     }
 
 
-def delivery(pool: Pool, model: RouterModel | None) -> dict[str, Any]:
+def delivery(
+    pool: Pool, model: RouterModel | None, counted: Sequence[Hour], judged: verdict.Verdict | None
+) -> dict[str, Any]:
     """What the model in use promises of live traffic, and week by week what was promised, checked and reported."""
     if model is None:
         return {}
-    weeks = promises.weeks(pool)
-    return {"promise": promises.promise(model), "weeks": weeks, "weeks_chart": promises.chart(weeks)}
+    promise = promises.promise(model, judged)
+    weeks = promises.weeks(pool, counted, {model.pk: promise})
+    return {"promise": promise, "weeks": weeks, "weeks_chart": promises.chart(weeks)}
 
 
 def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tuple[str, str]]:

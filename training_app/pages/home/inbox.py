@@ -1,10 +1,9 @@
 """What waits for a person across their pools: one line for each thing, most urgent first, each with one button that they may press."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
-from django.db.models import Count
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
@@ -15,11 +14,10 @@ from agents_app.models import Pool
 from datasets_app.figures import progress
 from datasets_app.traces import traffic
 from routerweb import hooks
-from training_app.models import SET_ROUTER, AgentProposal, RouterModel, Run
-from training_app.pages.home import first_steps
+from training_app.models import Run
+from training_app.pages.home import facts, first_steps
+from training_app.pages.home.facts import Facts
 from training_app.training import stages
-from training_app.versions import kinds, registry
-from training_app.watching import alarms
 
 #: Seconds that a label takes, for "about so many minutes": what people took in the measured walks.
 SECONDS_EACH = 8
@@ -40,22 +38,56 @@ class Line:
     address: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of all pools at once, by their keys: `people` is what waits for ops in later packages."""
+
+    facts: Mapping[int, Facts]
+    left: Mapping[int, progress.Left]
+    disputes: Mapping[int, int]
+    people: Mapping[int, Sequence[tuple[str, str, str]]]
+    labeled: Mapping[int, progress.Labeled]
+
+
 def lines(
-    pools: Sequence[tuple[Pool, Collection[Role]]], person: User, items: progress.Left | None = None
+    pools: Sequence[tuple[Pool, Collection[Role]]],
+    person: User,
+    known: Mapping[int, Facts] | None = None,
+    left: Mapping[int, progress.Left] | None = None,
 ) -> list[Line]:
-    """What waits in these pools for somebody with these roles there; `left` of a single pool, where it is counted already."""
-    waiting = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, items)]
+    """What waits in these pools for somebody with these roles there. `known` and `left`: their facts, and what is left to label, by
+    the pools' keys, where somebody has read them already."""
+    looked_at = [(pool, frozenset(roles)) for pool, roles in pools[:MOST_POOLS]]
+    with_role = {role: [pool for pool, roles in looked_at if role in roles] for role in Role}
+    known = facts.of([pool for pool, _roles in looked_at]) if known is None else known
+    new = [pool for pool in with_role[Role.OPS] if known[pool.pk].is_new]
+    counted = progress.states_and_labeled(new) if new else {}
+    read = _Read(
+        known,
+        progress.left_in(with_role[Role.LABELER], person) if left is None else left,
+        progress.disputes(with_role[Role.REVIEWER]),
+        _people(with_role[Role.OPS]),
+        {key: labeled for key, (_states, labeled) in counted.items()},
+    )
+    waiting = [line for pool, roles in looked_at for line in _of(pool, roles, read)]
     # An alarm of the site is one of each pool: it is shown once.
     alarmed = {line.sentence: line for line in reversed(waiting) if line.kind == "alarm"}
     result = [line for line in waiting if line.kind != "alarm" or alarmed[line.sentence] is line]
     return sorted(result, key=lambda line: ORDER.index(line.kind))
 
 
-def _of(pool: Pool, roles: Collection[Role], person: User, items: progress.Left | None) -> Iterator[Line]:
+def _people(pools: Sequence[Pool]) -> dict[int, list[tuple[str, str, str]]]:
+    """What waits for ops in later packages."""
+    answers = hooks.waits_for_ops(pools)
+    return {pool.pk: [line for waiting in answers for line in waiting.get(pool.pk, ())] for pool in pools}
+
+
+def _of(pool: Pool, roles: Collection[Role], read: _Read) -> Iterator[Line]:
+    known = read.facts[pool.pk]
     if Role.OPS in roles:
-        yield from _operating(pool)
+        yield from _operating(pool, known, read)
     if Role.REVIEWER in roles:
-        disputes = progress.disputes(pool)
+        disputes = read.disputes.get(pool.pk, 0)
         if disputes:
             text = ngettext(
                 "%(n)s query about which people disagree", "%(n)s queries about which people disagree", disputes
@@ -65,8 +97,8 @@ def _of(pool: Pool, roles: Collection[Role], person: User, items: progress.Left 
                 "dispute", pool, text % {"n": number_format(disputes, force_grouping=True)}, _("Review"), address
             )
     if Role.LABELER in roles:
-        waiting = (items or progress.left(pool, person)).yours
-        if waiting and pool.agents.active().exists():
+        waiting = read.left[pool.pk].yours
+        if waiting and known.roster:
             minutes = max(1, round(waiting * SECONDS_EACH / 60))
             text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {
                 "n": number_format(waiting, force_grouping=True)
@@ -77,32 +109,23 @@ def _of(pool: Pool, roles: Collection[Role], person: User, items: progress.Left 
             yield Line("label", pool, text, _("Label"), reverse("label", args=[pool.slug]))
 
 
-def _operating(pool: Pool) -> Iterator[Line]:
+def _operating(pool: Pool, known: Facts, read: _Read) -> Iterator[Line]:
     """What waits for ops in a pool."""
-    open_alarms = [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None]  # type: ignore[attr-defined]
-    if open_alarms:
-        text = open_alarms[0].sentence.rstrip(".")
-        if more := len(open_alarms) - 1:
+    if known.alarms:
+        text = known.alarms[0].sentence.rstrip(".")
+        if more := len(known.alarms) - 1:
             text += ngettext(", and %(n)d more alarm", ", and %(n)d more alarms", more) % {"n": more}
         yield Line("alarm", pool, text, _("Look"), reverse("alarms", args=[pool.slug]))
-    for waiting in hooks.waits_for_ops(pool):
-        for sentence, action, address in waiting:
-            yield Line("person", pool, sentence, action, address)
-    active = registry.active(pool)
-    candidate = (
-        RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, state=RouterModel.State.CANDIDATE, pruned_at=None)
-        .order_by("-version")
-        .first()
-    )
-    if candidate and (active is None or candidate.version > active.version):
+    for sentence, action, address in read.people[pool.pk]:
+        yield Line("person", pool, sentence, action, address)
+    if candidate := known.candidate:
         text = _("%(model)s waits for somebody to look and promote it") % {"model": candidate.name}
         yield Line("candidate", pool, text, _("Look"), reverse("model", args=[pool.slug, candidate.version]))
-    missing = AgentProposal.objects.filter(pool=pool, kind=AgentProposal.Kind.MISSING, state=AgentProposal.State.OPEN)
-    if count := missing.count():
+    if count := known.missing:
         text = ngettext("%(n)d agent seems to be missing", "%(n)d agents seem to be missing", count) % {"n": count}
         yield Line("proposal", pool, text, _("Look"), reverse("proposals", args=[pool.slug]))
-    running = Run.objects.filter(pool=pool, status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("pk").first()
-    if running:
+    if known.coming:
+        running = known.coming[0]
         share = f" {100 * running.step // running.total} %" if running.total else ""
         text = (
             _("%(run)s trains now: %(phase)s%(share)s")
@@ -112,14 +135,12 @@ def _operating(pool: Pool) -> Iterator[Line]:
         phase = stages.NAMES[stages.stage_of(running)] if running.phase in stages.PHASES else running.phase
         words = {"run": _("Run %(number)d") % {"number": running.pk}, "phase": phase, "share": share}
         yield Line("run", pool, (text % words).rstrip(": "), _("Watch"), reverse("run", args=[pool.slug, running.pk]))
-    elif active is None and candidate is None and not kinds.in_use_beside_router(pool):
-        yield _setting_up(pool)
+    elif known.is_new:
+        yield _setting_up(pool, read.labeled[pool.pk], len(known.agents))
 
 
-def _setting_up(pool: Pool) -> Line:
+def _setting_up(pool: Pool, counted: progress.Labeled, agents: int) -> Line:
     """The next step of a pool in which nothing answers yet."""
-    counted = progress.labeled(pool)
-    agents = pool.agents.aggregate(active=Count("pk"))["active"]
     labels, aim = counted.labeled + counted.llm, first_steps.target(agents)
     words = {"have": labels, "aim": aim}
     adding = "traffic" if agents < 2 and traffic.came_in(pool) else "agents_add_several"

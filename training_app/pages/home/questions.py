@@ -1,5 +1,6 @@
 """What anybody asks about a pool, answered on Home in a sentence each, with the page that shows the rest."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
@@ -14,7 +15,7 @@ from django.utils.translation import ngettext
 
 from agents_app import llm, pools
 from agents_app.access import Role, may_open
-from agents_app.models import Pool, PoolRole
+from agents_app.models import Agent, Pool, PoolRole
 from agents_app.templatetags.routerweb import money
 from datasets_app.models import Gold, PrelabelJob
 from datasets_app.prelabeling import jobs
@@ -22,11 +23,11 @@ from routerweb import hooks
 from training_app.answering import described
 from training_app.engine.data import shares
 from training_app.engine.data.conversations import from_json
-from training_app.models import SET_ROUTER, Decision, Interval, RouterModel, Run
-from training_app.pages.home import inbox
+from training_app.models import Alarm, Decision, Interval, RouterModel, Run
+from training_app.pages.home import facts, inbox
+from training_app.pages.home.facts import Facts
 from training_app.rollout import traffic_hours
-from training_app.versions import kinds, registry, scorecards, verdict
-from training_app.watching import alarms
+from training_app.versions import scorecards, verdict
 
 MONTH = timedelta(days=30)
 RECENT = timedelta(days=7)
@@ -48,16 +49,24 @@ class Question:
     address: str = ""
 
 
-def questions(pool: Pool, waiting: list[inbox.Line], person: User) -> list[Question]:
-    """The seven questions; `waiting` is what waits for the person in this pool. Links lead to pages that the person may open."""
-    active = registry.active(pool)
+def questions(
+    pool: Pool,
+    waiting: list[inbox.Line],
+    person: User,
+    known: Facts | None = None,
+    judged: verdict.Verdict | None = None,
+    hours: Sequence[traffic_hours.Hour] | None = None,
+) -> list[Question]:
+    """The seven questions; `waiting` is what waits for the person in this pool. Links lead to pages that the person may open.
+    `judged`: the verdict on the model in use, and `hours`: those of a month or more, where somebody has read them already."""
+    known = known or facts.of([pool])[pool.pk]
     answers = (
-        _good(pool, active),
-        _better(pool, active),
-        _next(pool, active, waiting),
-        _why(pool),
-        _cost(pool),
-        _broken(pool),
+        _good(pool, known, judged),
+        _better(pool, known),
+        _next(pool, known.active, waiting),
+        _why(pool, known.agents),
+        _cost(pool, hours),
+        _broken(pool, known.alarms),
         whom(pool),
     )
     return [
@@ -73,15 +82,15 @@ def _page(name: str, pool: Pool, *parts: object) -> str:
     return reverse(name, args=[pool.slug, *parts])
 
 
-def _good(pool: Pool, active: RouterModel | None) -> Question:
-    question = _("Is it good?")
+def _good(pool: Pool, known: Facts, judged: verdict.Verdict | None) -> Question:
+    question, active = _("Is it good?"), known.active
     if active is not None:
-        judged = verdict.of(active)
+        judged = judged or verdict.of(active)
         text = (
             " ".join(part for part in (judged.share(), judged.judge) if part) if judged else _("It was never judged.")
         )
         return Question(question, f"{active.name}: {text}", _("Verdict"), _page("model", pool, active.version))
-    for model, what in kinds.in_use_beside_router(pool):
+    for model, what in known.beside:
         return Question(question, f"{model.name}: {what}", _("Verdict"), _page("model", pool, model.version))
     agents = pools.roster(pool)
     if not agents:
@@ -113,18 +122,15 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + (_(" and %(n)d more") % {"n": more} if more > 0 else "")
 
 
-def _better(pool: Pool, active: RouterModel | None) -> Question:
-    question = _("Is there a better one?")
-    newer = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, state=RouterModel.State.CANDIDATE, pruned_at=None)
-    candidate = newer.filter(version__gt=active.version if active else 0).order_by("-version").first()
+def _better(pool: Pool, known: Facts) -> Question:
+    question, candidate = _("Is there a better one?"), known.candidate
     if candidate is not None:
         judged = verdict.of(candidate)
         text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
         if active is None and (beside := scorecards.descriptions(candidate.card)):
             text = beside
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
-    in_use = active or kinds.in_use_beside_router(pool)
-    text = _("No newer model waits.") if in_use else _("No model was trained yet.")
+    text = _("No newer model waits.") if known.in_use else _("No model was trained yet.")
     return Question(question, text, _("Train"), _page("run_new", pool))
 
 
@@ -139,7 +145,7 @@ def _next(pool: Pool, active: RouterModel | None, waiting: list[inbox.Line]) -> 
     return Question(question, text, _("Check 30 answers"), _page("check_answers", pool))
 
 
-def _why(pool: Pool) -> Question:
+def _why(pool: Pool, roster: Sequence[Agent]) -> Question:
     question = _("Why this answer?")
     decision = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "at", "agents").first()
     newest = [answer for answers in hooks.newest_answers(pool) for answer in answers]
@@ -149,17 +155,18 @@ def _why(pool: Pool) -> Question:
         text = _("Nothing was asked yet. The playground explains any answer.")
         return Question(question, text, _("Try it"), _page("playground", pool))
     _at, agents, address = max(newest)
-    names = dict(pool.agents.filter(number__in=agents).values_list("number", "name"))
+    names = {agent.number: agent.name for agent in roster}
     chosen = ", ".join(names.get(number, str(number)) for number in agents) or _("none of the agents")
     text = _("The last answer: %(agents)s.") % {"agents": chosen}
     return Question(question, text, _("Why"), address)
 
 
-def _cost(pool: Pool) -> Question:
+def _cost(pool: Pool, hours: Sequence[traffic_hours.Hour] | None = None) -> Question:
     """What the month's routes would have cost by the pool's LLM, and what calls of agents and the LLM's labels did."""
     question = _("What did it cost?")
     since = timezone.now() - MONTH
-    count = sum(hour.answers for hour in traffic_hours.hours(pool, since))
+    month_hours = traffic_hours.hours(pool, since) if hours is None else traffic_hours.later(hours, since)
+    count = sum(hour.answers for hour in month_hours)
     text = _("No routes in 30 days.")
     if count:
         text = ngettext(
@@ -187,9 +194,8 @@ def _cost(pool: Pool) -> Question:
     return Question(question, text, _("LLM and prices"), _page("prelabel", pool))
 
 
-def _broken(pool: Pool) -> Question:
+def _broken(pool: Pool, open_alarms: Sequence[Alarm]) -> Question:
     question = _("What broke?")
-    open_alarms = [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None]  # type: ignore[attr-defined]
     if open_alarms:
         return Question(question, open_alarms[0].sentence, _("Look"), _page("alarms", pool))
     failed = Run.objects.filter(pool=pool, status=Run.Status.FAILED, created_at__gte=timezone.now() - RECENT)

@@ -80,11 +80,12 @@ def test_few_answers_are_read_at_once_and_give_the_same_picture(
 ) -> None:
     for number in range(12):
         answer(model, hours=number * hours / 12, ms=number, agents=(number % 3,))
-    # The hours stored, the last of them, answers and outcomes since, whether it asks, the few answers, the agents.
-    with django_assert_num_queries(7):
+    # The hours stored, answers and outcomes since, whether it asks, the few answers, the agents.
+    with django_assert_num_queries(6):
         few = dashboard.traffic(model.pool, hours)
     monkeypatch.setattr(dashboard, "FEW", 0)
-    assert dashboard.traffic(model.pool, hours) == few
+    with django_assert_num_queries(6):
+        assert dashboard.traffic(model.pool, hours) == few
     assert few.count == 12
 
 

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from agents_app import pools
 from agents_app.access import Role
 from agents_app.models import Pool
-from datasets_app.labels import labels
+from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
 from training_app.models import Run
@@ -117,3 +119,33 @@ def test_a_run_is_in_the_stage_that_its_page_names(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(phase="folds", step=1, total=4)
     (line,) = [line for line in inbox.lines([(run.pool, {Role.OPS})], User(pk=0)) if line.kind == "run"]
     assert line.sentence == f"Run {run.pk} trains now: Check 25 %"
+
+
+def test_twelve_pools_cost_few_more_database_queries_than_one(request: pytest.FixtureRequest) -> None:
+    """What waits is read of all pools at once; a pool whose item of work is named costs nothing more."""
+    browser = signed_in(member("superuser"))
+
+    def cost() -> int:
+        browser.get("/")
+        with CaptureQueriesContext(connection) as seen:
+            assert browser.get("/").status_code == 200
+        return len(seen)
+
+    def add(number: int) -> Pool:
+        pool = pools.create_pool(f"Pool {number}", f"pool-{number}", actor=None)
+        for name in ("Booking", "Refund"):
+            pools.add_agent(pool, name)
+        queries(pool, 3 + number)
+        queue.fill(pool)
+        return pool
+
+    first = add(0)
+    one = cost()
+    added = [add(number) for number in range(1, 12)]
+    assert cost() <= one + 1
+    page = browser.get("/").content.decode()
+    assert [f"{number} queries to label" in page for number in (3, 4, 14, 15)] == [True, True, True, False]
+    Query.objects.filter(dataset__pool=added[-1]).update(state=Query.State.DISAGREEMENT)
+    lines = inbox.lines([(pool, set(Role)) for pool in (first, *added)], User.objects.get(username="root"))
+    disputed = [(line.pool, line.sentence) for line in lines if line.kind == "dispute"]
+    assert disputed == [(added[-1], "14 queries about which people disagree")]
