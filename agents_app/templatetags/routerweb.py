@@ -16,6 +16,7 @@ from typing import Any
 from django import template
 from django.core.paginator import Page
 from django.http import QueryDict
+from django.template.defaultfilters import truncatechars
 from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.html import format_html
@@ -106,6 +107,12 @@ def milliseconds(microseconds: float | None) -> str:
 def visible(text: str) -> str:
     """The text, or "" where nothing of it would be seen, as of spaces of no width: the name of a link has to be seen."""
     return text if any(unicodedata.category(character)[0] not in "CZ" for character in text) else ""
+
+
+@register.filter
+def shortened(text: str, most: int) -> str:
+    """The text as `truncatechars` cuts it, at once where nothing is cut: that took a tenth of the time of a list's row."""
+    return text if len(text) <= most else truncatechars(text, most)
 
 
 @register.filter

@@ -29,6 +29,12 @@ def test_an_agent_is_a_code_a_hue_and_a_name() -> None:
     assert "rw-agent-retired" in tags.agent_chip(Agent(number=2, code="SH", name="S", state="retired"))
 
 
+def test_a_text_is_cut_only_where_it_is_longer() -> None:
+    assert [draw("{{ words|shortened:5 }}", words=words) for words in ("abc", "abcde", "abcdef", "<b>")] == [
+        "abc", "abcde", "abcd…", "&lt;b&gt;",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("delta", "words"),
     [
