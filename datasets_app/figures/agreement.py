@@ -410,11 +410,11 @@ def _spoken(pool: Pool, made: str, queries: Collection[int]) -> _Spoken:
     # Not by an iterator: of a cursor PostgreSQL plans for the first rows, and would look for these among all labels in their order.
     texts = [Cast(name, TextField()) for name in AS_TEXT]
     made_of: dict[str, Any] = {}
-    for query, *columns, required, asked, provenance in spoken.order_by("pk").values_list("query_id", *PLAIN, *texts):
-        for text in (required, asked, provenance):
+    for query, *values in spoken.order_by("pk").values_list("query_id", *PLAIN, *texts):
+        for text in values[len(PLAIN) :]:
             if text not in made_of:
                 made_of[text] = json.loads(text)
-        label = _Said(*columns, made_of[required], made_of[asked], made_of[provenance])
+        label = _Said(*values[: len(PLAIN)], *(made_of[text] for text in values[len(PLAIN) :]))
         if label.source == Label.Source.LLM:
             if not label.provenance.get("fallback"):
                 machine[query] = answer([label], merged)

@@ -94,17 +94,17 @@ def left_in(pools: Sequence[Pool], person: User | None = None, agent: Agent | No
     rows = [_counted(queue.not_filled(pool, last[pool.pk]), "open", "dataset__pool") for pool in small if last]
     if small:
         rows.append(_counted(QueueItem.objects.filter(OPEN, pool__in=small, agent=agent), "open"))
-    rows.append(_counted(held, "held"))
     gone: dict[int, int] = {}
     if person is not None:
         gone = {pool.pk: _passed_of_large(pool, person) for pool in large if everybody[pool.pk] > LARGE}
-        mine = Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=queue.HELD))
-        rows.append(_counted(held.filter(mine), "mine"))
         if counted_now := [pool for pool in pools if pool.pk not in gone]:
             rows.append(_counted(passed(counted_now, agent).filter(person=person), "passed", "item__pool"))
+    mine = Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=queue.HELD))
+    rows.append(_counted(held, "held", mine=Count("pk", filter=Q(mine)) if person else Value(0)))
     counts: Counter[tuple[str, int]] = Counter()
-    for what, key, count in rows[0].union(*rows[1:], all=True):
+    for what, key, count, its in rows[0].union(*rows[1:], all=True):
         counts[what, key] += count
+        counts["mine", key] += its
     result = {}
     for pool in pools:
         key = pool.pk
@@ -116,10 +116,15 @@ def left_in(pools: Sequence[Pool], person: User | None = None, agent: Agent | No
     return result
 
 
-def _counted(rows: "QuerySet[Any]", what: str | F, pool: str = "pool") -> "QuerySet[Any]":
-    """How many of these rows each pool has, as rows (what, pool's key, count); `what`: a word, or the column that has it."""
+def _counted(
+    rows: "QuerySet[Any]",
+    what: str | F,
+    pool: str = "pool",
+    mine: Count | Value = Value(0),  # noqa: B008 - it never changes
+) -> "QuerySet[Any]":
+    """How many of these rows each pool has, as rows (what, pool's key, count, mine); `what`: a word, or the column that has it."""
     rows = rows.order_by().annotate(what=Value(what) if isinstance(what, str) else what, of_pool=F(pool))
-    return rows.values_list("what", "of_pool").annotate(count=Count("pk"))
+    return rows.values_list("what", "of_pool").annotate(count=Count("*"), mine=mine)
 
 
 def passed(pools: Collection[Pool], agent: Agent | None) -> "QuerySet[Assignment]":
@@ -214,7 +219,7 @@ def states_and_labeled(pools: Sequence[Pool]) -> dict[int, tuple[list[tuple[str,
             "by model": unlabeled.filter(suggested, ~Exists(labels)),
         }
         rows = [_counted(part, what, "dataset__pool") for what, part in parts.items()]
-        for what, key, count in _counted(alive, F("state"), "dataset__pool").union(*rows, all=True):
+        for what, key, count, _mine in _counted(alive, F("state"), "dataset__pool").union(*rows, all=True):
             counts[what, key] = count
     return {pool.pk: _states_and_labeled(pool, counts) for pool in pools}
 

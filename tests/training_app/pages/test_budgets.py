@@ -28,12 +28,12 @@ pytestmark = [pytest.mark.both_databases, pytest.mark.at_length, orchestration.n
 #: What a page may cost, by its address below the pool's: SQL statements; with ROWS queries and decisions, steps of SQLite's virtual
 #: machine, about ten for each row that is read, and rows that PostgreSQL reads, tables and indexes together.
 BUDGETS = {
-    "": (85, 200_000, 18_500),
-    "queries/": (20, 34_000, 7_500),
-    "label/": (32, 14_000, 1_400),
+    "": (46, 200_000, 12_000),
+    "queries/": (16, 34_000, 7_500),
+    "label/": (24, 19_000, 1_400),
     "label/mine/": (12, 2_000, 100),
-    "review/": (25, 26_000, 2_900),
-    "agreement/": (13, 37_000, 4_300),
+    "review/": (20, 26_000, 2_900),
+    "agreement/": (12, 37_000, 4_300),
     "drift/": (16, 13_000, 2_600),
     "models/": (24, 2_500, 100),
     "runs/": (8, 2_000, 100),
