@@ -12,6 +12,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
 from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.routing import holding
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Router
 from training_app.models import Decision
 
@@ -54,8 +55,10 @@ def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
 
 
 @lru_cache(maxsize=16)
-def right(agents: tuple[Agent, ...], labeled: tuple[tuple[str, frozenset[int]], ...]) -> int:
-    """How many of the labeled texts the descriptions of these agents route to exactly the agents that each needs."""
-    router = Router.of_descriptions(Descriptions(list(agents), meaning=sentences.installed()))
-    routes = holding.routes(router, [text for text, _required in labeled])
+def right(roster: tuple[RosterAgent, ...], rules: Rules, labeled: tuple[tuple[str, frozenset[int]], ...]) -> int:
+    """How many of the labeled texts are routed to exactly the agents that each needs, by the descriptions of a roster."""
+    router = router_of(roster)
+    if router is None:
+        return 0
+    routes = holding.routes(router, [text for text, _required in labeled], rules=rules)
     return sum(set(route.agents) == required for route, (_text, required) in zip(routes, labeled, strict=True))

@@ -20,7 +20,7 @@ from agents_app.templatetags.routerweb import money
 from datasets_app.models import Gold, PrelabelJob
 from datasets_app.prelabeling import jobs
 from routerweb import hooks
-from training_app.answering import described
+from training_app.answering import described, serving
 from training_app.engine.data import shares
 from training_app.engine.data.conversations import from_json
 from training_app.models import Alarm, Decision, Interval, RouterModel, Run
@@ -105,8 +105,9 @@ def _good(pool: Pool, known: Facts, judged: verdict.Verdict | None) -> Question:
     text = _("No model yet: the agents' descriptions answer.")
     if len(labeled) < JUDGED_LEAST:
         text += " " + _("How good that is shows once %(n)d queries are labeled.") % {"n": JUDGED_LEAST}
-    else:
-        share = Interval.of(shares.wilson(described.right(agents, labeled), len(labeled)))
+    elif (loaded := serving.current(pool.slug)) is not None:
+        right = described.right(loaded.roster, loaded.rules, labeled)
+        share = Interval.of(shares.wilson(right, len(labeled)))
         text += " " + _("About %(n)d of 100 queries exactly right (%(low)d to %(high)d), of %(count)d labeled ones.") % {
             **verdict.of_100(share), "count": len(labeled),
         }  # fmt: skip
@@ -127,7 +128,7 @@ def _better(pool: Pool, known: Facts) -> Question:
     if candidate is not None:
         judged = verdict.of(candidate)
         text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
-        if active is None and (beside := scorecards.descriptions(candidate.card)):
+        if known.active is None and (beside := scorecards.descriptions(candidate.card)):
             text = beside
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
     text = _("No newer model waits.") if known.in_use else _("No model was trained yet.")
