@@ -37,7 +37,7 @@ __all__ = [
     "skipped", "still_open", "stored_settings", "take", "take_these", "waiting_for",
 ]  # fmt: skip
 BATCH = 1_000
-#: Items that somebody who takes work puts into the queue on the way, where an import has just come in.
+#: Items that somebody who takes work puts into the queue on the way, where an import has just come in and fewer than these wait.
 ON_THE_WAY = 200
 #: Items to come that one person's browser keeps at most, and at least, for when the connection goes.
 MOST_HELD, LEAST_HELD = 40, 3
@@ -134,7 +134,11 @@ def take(
     )
     if mine:
         held.filter(pk__in=[item.pk for item in mine]).update(leased_until=now + settings.idle)
-    if agent is None and len(mine) < count:
+    if (
+        agent is None
+        and len(mine) < count
+        and QueueItem.objects.filter(OPEN, pool=pool)[:ON_THE_WAY].count() < ON_THE_WAY
+    ):
         fill(pool, limit=ON_THE_WAY, settings=settings)
     while len(mine) < count:
         lease = _claim_next(settings, person, agent, narrow)

@@ -46,7 +46,10 @@ def test_the_examples_of_an_approved_card_are_read(app, pool) -> None:
     assert app.route(text).json()["agents"] == []
     shipping = Agent.objects.get(name="Shipping")
     AgentSource.objects.create(
-        pool=pool, agent=shipping, address="card.json", examples=["My bicycle squeaks", "A wheel of my bicycle is loose"]
+        pool=pool,
+        agent=shipping,
+        address="card.json",
+        examples=["My bicycle squeaks", "A wheel of my bicycle is loose"],
     )
     Stamp.bump()
     assert app.route(text).json()["agents"] == [1]
