@@ -270,6 +270,7 @@ def disputes(pools: Sequence[Pool]) -> dict[int, int]:
     }
     small = [pool for pool in pools if pool.pk not in counts]
     disputed = Query.objects.alive().filter(dataset__pool__in=small, state=Query.State.DISAGREEMENT).order_by()
+    counts |= {pool.pk: 0 for pool in small}
     if small:
         counts |= dict(disputed.values_list("dataset__pool").annotate(Count("pk")))
     return counts
