@@ -57,6 +57,7 @@ def test_a_scorer_learns_words_that_only_they_hold() -> None:
     assert max(np.abs(np.subtract(both, alone))[1:]) < both[0] - alone[0]
 
 
+@pytest.mark.at_length
 def test_no_figure_counts_them() -> None:
     rows = examples(80)
     alone, both = learnt(rows, []), learnt(rows, WRITTEN)

@@ -42,6 +42,7 @@ bodies = {
 }
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("path", bodies)
 def test_who_is_assigned_is_the_same_either_way(
     rows: SimpleNamespace, pool: Pool, ways: Any, path: str, monkeypatch: pytest.MonkeyPatch  # noqa: F811

@@ -34,6 +34,7 @@ def said(*arguments: str, **options: object) -> str:
 # ---------------------------------------------------------------------------------------------------- the real engine, once
 
 
+@pytest.mark.at_length
 def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Pool, tmp_path: Path) -> None:
     trained = said("train", "--pool", "support", "--set", "total_steps=60", "--set", "encoder=linear", "--promote")
     assert "support-1 is promoted" in trained
