@@ -115,6 +115,7 @@ def test_another_pools_are_not_touched(client, pool, server) -> None:
 def test_what_was_left_out_is_counted_behind_its_reason(client, pool, server) -> None:
     client.post(reverse("written", args=[pool.slug]), {**SENT, "start": "1"})
     WritingJob.objects.update(problems={"an answer without JSON": 2, "without a text": 1})
-    assert "Left out: an answer without JSON (2), without a text (1)" in text(
-        client.get(reverse("written", args=[pool.slug]))
-    )
+    page = text(client.get(reverse("written", args=[pool.slug])))
+    assert "Left out: " in page
+    for reason in ("an answer without JSON (2)", "without a text (1)"):  # in any order: PostgreSQL has its own
+        assert reason in page
