@@ -60,7 +60,7 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
     query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     which = request.GET.get("list", "disputes")
     if request.method == "GET":
-        return _case_page(request, pool, query, which)
+        return _case_page(request, pool, query, _waiting(pool, which))
     took = request.POST.get("take", "edit")
     case = adjudication.case(pool, query)
     asked = frozenset(int(n) for n in request.POST.get("asked", "").split(",") if n.isdecimal() and len(n) < 6)
@@ -86,7 +86,7 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
             author=person(request),
         )
     except adjudication.DecisionError as error:
-        return _case_page(request, pool, query, which, str(error), required)
+        return _case_page(request, pool, query, _waiting(pool, which), str(error), required)
     address, undo = f"{reverse('review', args=[slug])}?list={which}", reverse("review_undo", args=[slug, label.pk])
     if not wants_fragment(request):
         messages.success(request, _("Decided."), extra_tags=f"undo:{undo}")
@@ -103,7 +103,7 @@ def _next_page(request: HttpRequest, pool: Pool, which: str) -> HttpResponse:
     waiting = _waiting(pool, which)
     if not waiting.first:
         return _drawn(request, {"pool": pool, "case": None, **_around(pool, waiting, None)})
-    return _case_page(request, pool, waiting.first[0], which, waiting=waiting)
+    return _case_page(request, pool, waiting.first[0], waiting)
 
 
 def _drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
@@ -136,9 +136,8 @@ def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
         verdict_shown |= {name: [agents[n] for n in getattr(verdict, name)] for name in ("missing", "unneeded")}
     if wants_fragment(request):
         return render(request, "datasets_app/_verdict.html", verdict_shown)
-    return _case_page(
-        request, pool, query, request.GET.get("list", "disputes"), chosen=required, verdict_shown=verdict_shown
-    )
+    waiting = _waiting(pool, request.GET.get("list", "disputes"))
+    return _case_page(request, pool, query, waiting, chosen=required, verdict_shown=verdict_shown)
 
 
 @require_POST
@@ -160,11 +159,10 @@ def _case_page(
     request: HttpRequest,
     pool: Pool,
     query: Query,
-    which: str,
+    waiting: _Waiting,
     problem: str = "",
     chosen: frozenset[int] | None = None,
     verdict_shown: dict[str, Any] | None = None,
-    waiting: _Waiting | None = None,
 ) -> HttpResponse:
     case = adjudication.case(pool, query, person(request))
     picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
@@ -181,7 +179,7 @@ def _case_page(
         "given": request.POST.get("reason", ""),
         "problem": problem,
         "events": history(pool, query, request.user),
-        **_around(pool, waiting or _waiting(pool, which), query),
+        **_around(pool, waiting, query),
         **(verdict_shown or {}),
     }
     return _drawn(request, context, 422 if problem else 200)

@@ -317,12 +317,12 @@ def _finish(
         doubt = None
     else:
         rules = pool.rules if options is None else options.allowed(pool.rules)
-        settled = rules.brought_along(walked.agents)
-        doubt = asking.doubt(walked.scores, walked.agents, walked.confidence, settled)
+        doubt = asking.doubt(walked.scores, walked.agents, walked.confidence, rules.settled(walked.agents))
         if doubt is not None and doubt.worth <= on.ask_cost:
             doubt = None
     joining = Joining(on.threshold, (min_agents, max_agents), permits, router.single)
-    turn = None if on.cold is None else _turn(pool, on.cold, text, continued, options, joining)
+    # Whom the user named in reply to a question is meant, whoever answered before.
+    turn = None if on.cold is None or walk.replied else _turn(pool, on.cold, text, continued, options, joining)
     route, together = completed(walked, explored, cold, joining, turn)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(

@@ -7,7 +7,6 @@ import pytest
 
 from training_app.engine.data.conversations import Message, text_of
 from training_app.engine.judging.questions import asking
-from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.asking import doubt, question, replied
 
 
@@ -51,9 +50,6 @@ def test_nobody_is_asked_about_an_agent_that_comes_along_by_the_rules() -> None:
     found = doubt({1: 0.97, 2: 0.22, 3: 0.5}, {1, 2}, 0.12, settled={2})
     assert found is not None
     assert found.agents == (1, 3)
-    assert Rules(requires=((1, 2), (2, 4))).brought_along({1, 2, 4}) == {2, 4}
-    assert Rules(requires=((1, 2),)).brought_along({2, 3}) == frozenset()
-    assert Rules().brought_along({1, 2}) == frozenset()
 
 
 def test_a_question_names_agents_by_what_they_do() -> None:

@@ -213,3 +213,22 @@ def test_a_reply_goes_to_the_cold_agent_that_asked_and_can_be_replayed(app, mode
     ).json()
     assert (away["agents"], away["cold"], away["continues"]) == ([0], False, False)
     assert app.post("/api/route/", {"messages": talk, "sticky": 0}).json()["agents"] != [new.number]
+
+
+def test_whom_the_user_names_in_reply_to_a_question_is_meant_though_a_cold_agent_answered_before(
+    app, model, live
+) -> None:
+    new = pools.add_agent(model.pool, "Legal", **LEGAL)
+    Agent.objects.filter(name="Billing").update(description="Invoices and refunds")
+    live(cold=True, ask_cost=0.1)
+    talk = [
+        {"role": "user", "content": ASKS_LEGAL},
+        {
+            "role": "assistant",
+            "content": "Is this about Billing (Invoices and refunds) or Shipping?",
+            "agents": [new.number],
+        },
+        {"role": "user", "content": "refunds"},
+    ]
+    answer = app.post("/api/route/", {"messages": talk}).json()
+    assert (answer["agents"], answer["cold"]) == ([0], False)

@@ -105,10 +105,6 @@ class Rules:
             whole |= more
         return whole
 
-    def brought_along(self, chosen: Collection[int]) -> frozenset[int]:
-        """Those of a set that another one of it requires, so that nobody is free to leave them out alone."""
-        return frozenset(agent for agent in chosen if any(agent in self.closed({a}) for a in chosen if a != agent))
-
     def settled(self, ranked: Sequence[int]) -> frozenset[int]:
         """Of a set, its agents likeliest first, those that a likelier one requires: the query does not decide on them."""
         settled: frozenset[int] = frozenset()
