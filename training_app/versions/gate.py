@@ -380,14 +380,16 @@ def _holds_active(model: RouterModel, active: RouterModel, max_queries: int | No
 def _holds_descriptions(model: RouterModel) -> list[Finding]:
     """Whether the agents' descriptions, which answer until a first model is promoted, are not surely right more often; nothing where
     that was not measured on enough queries."""
-    said = scorecards.descriptions(model.card)
-    if not said:
+    sentence = scorecards.descriptions(model.card)
+    if not sentence:
         return []
     if scorecards.descriptions_are_better(model.card):
         return [
-            Finding(DESCRIPTIONS, False, _("Worse than the agents' descriptions, which answer without a model."), said)
+            Finding(
+                DESCRIPTIONS, False, _("Worse than the agents' descriptions, which answer without a model."), sentence
+            )
         ]
-    return [Finding(DESCRIPTIONS, True, _("Not shown to be worse than the agents' descriptions."), said)]
+    return [Finding(DESCRIPTIONS, True, _("Not shown to be worse than the agents' descriptions."), sentence)]
 
 
 def _flips(model: RouterModel, active: RouterModel | None) -> list[Finding]:

@@ -364,12 +364,12 @@ def _beside_today(card: Card, row: str, sentence: str, advice: str) -> str:
     if not beside or beside["queries"] < LEAST_CHECKED:
         return ""
     today, router = (round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours"))
-    said = sentence % {"today": today, "router": router, "queries": beside["queries"]}
+    text = sentence % {"today": today, "router": router, "queries": beside["queries"]}
     if _is_behind(card, row):
-        return f"{said} {advice}"
+        return f"{text} {advice}"
     if beside["difference"]["exact"]["low"] > 0:
-        return said
-    return said + " " + _("That does not show which of them is better.")
+        return text
+    return text + " " + _("That does not show which of them is better.")
 
 
 def _is_behind(card: Card, row: str) -> bool:

@@ -46,9 +46,9 @@ def test_a_set_that_is_not_permitted_is_not_given() -> None:
 
 
 def test_log_odds_of_certain_probabilities_are_finite() -> None:
-    found = log_odds({0: 1.0, 1: 0.0}, {2: 0.5}, {})
-    assert found[2] == 0.0
-    assert -8.0 < found[1] < found[2] < found[0] < 8.0
+    answer = log_odds({0: 1.0, 1: 0.0}, {2: 0.5}, {})
+    assert answer[2] == 0.0
+    assert -8.0 < answer[1] < answer[2] < answer[0] < 8.0
 
 
 def test_the_models_word_and_the_description_count_together() -> None:
@@ -65,10 +65,10 @@ def test_a_reply_stays_with_the_cold_agent_that_asked() -> None:
     ])  # fmt: skip
     scores, trained = ColdScores({7: 0.05}, {0: 0.1, 1: 0.05}), {0: 0.6, 1: 0.05}
     assert together((0,), trained, scores, FREE).agents == (0,)
-    found = together((0,), trained, scores, FREE, turn=Turn(text, (7,), DEFAULT))
-    assert (found.agents, found.joined) == ((7,), (7,))
-    assert found.continued is not None
-    assert found.continued.held
+    answer = together((0,), trained, scores, FREE, turn=Turn(text, (7,), DEFAULT))
+    assert (answer.agents, answer.joined) == ((7,), (7,))
+    assert answer.continued is not None
+    assert answer.continued.held
     never = together((0,), trained, scores, FREE, turn=Turn(text, (7,), DEFAULT, sticky=0.0))
     assert (never.agents, never.continued and never.continued.continues) == ((0,), False)
     # An agent that changed sides by lot is answered, and what is not permitted is not.
@@ -83,19 +83,19 @@ def test_a_change_of_subject_leaves_a_cold_agent() -> None:
         {"role": "assistant", "content": "It is repaired.", "agents": [7]},
         {"role": "user", "content": "now send me the invoice"},
     ])  # fmt: skip
-    found = together((0,), {0: 0.97, 1: 0.01}, ColdScores({7: 0.02}, {0: 0.9}), FREE, turn=Turn(text, (7,), DEFAULT))
-    assert (found.agents, found.continued and found.continued.held) == ((0,), False)
+    answer = together((0,), {0: 0.97, 1: 0.01}, ColdScores({7: 0.02}, {0: 0.9}), FREE, turn=Turn(text, (7,), DEFAULT))
+    assert (answer.agents, answer.continued and answer.continued.held) == ((0,), False)
 
 
 def test_among_trained_agents_alone_the_models_answer_stays() -> None:
-    found = together((0,), {0: 0.9, 1: 0.1}, ColdScores({7: 0.05}, {0: 0.9}), FREE, turn=Turn("yes", (1,), DEFAULT))
-    assert (found.agents, found.continued) == ((0,), None)
+    answer = together((0,), {0: 0.9, 1: 0.1}, ColdScores({7: 0.05}, {0: 0.9}), FREE, turn=Turn("yes", (1,), DEFAULT))
+    assert (answer.agents, answer.continued) == ((0,), None)
 
 
 def test_an_agent_before_that_can_no_longer_be_chosen_does_not_go_on() -> None:
-    found = together((0,), {0: 0.9}, ColdScores({7: 0.9}, {0: 0.1}), FREE, turn=Turn("yes", (7, 9), DEFAULT))
-    assert found.continued is not None
-    assert not found.continued.continues
+    answer = together((0,), {0: 0.9}, ColdScores({7: 0.9}, {0: 0.1}), FREE, turn=Turn("yes", (7, 9), DEFAULT))
+    assert answer.continued is not None
+    assert not answer.continued.continues
 
 
 def test_a_pool_whose_queries_need_one_agent_answers_one() -> None:

@@ -62,17 +62,17 @@ def path(
     pool: Pool,
     roles: Collection[Role],
     labeled: progress.Labeled | None = None,
-    known: Facts | None = None,
+    pool_facts: Facts | None = None,
     left: progress.Left | None = None,
 ) -> Path | None:
     """The set-up path of a pool for somebody with these roles; None once a model is in use and a key may ask it. `labeled` and `left`
     where somebody has counted them already."""
-    known = known or facts.of([pool])[pool.pk]
-    active = known.active
+    pool_facts = pool_facts or facts.of([pool])[pool.pk]
+    active = pool_facts.active
     asking = [key for key in ApiKey.objects.live().filter(pools=pool) if ApiKey.Scope.ROUTE in key.scopes]
-    if asking and known.in_use:
+    if asking and pool_facts.in_use:
         return None
-    agents = progress.by_agent(pool, known.roster)
+    agents = progress.by_agent(pool, pool_facts.roster)
     labeled = labeled or progress.labeled(pool)
     chooses = bool(PEOPLE & set(roles)) and traffic.waits(pool) and not (left or progress.left(pool)).total
     steps = (

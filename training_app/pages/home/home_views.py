@@ -38,13 +38,13 @@ RECENT = timedelta(days=7)
 def home(request: HttpRequest) -> HttpResponse:
     """What waits for the person across their pools; below, the pool that they were in last, or else the one where most waits."""
     pools = navigation.pools_of(request)
-    known = facts.of(pools[: inbox.MOST_POOLS])
-    waiting = inbox.lines([(pool, roles_of(request.user, pool)) for pool in pools], person(request), known)
+    facts_by_pool = facts.of(pools[: inbox.MOST_POOLS])
+    waiting = inbox.lines([(pool, roles_of(request.user, pool)) for pool in pools], person(request), facts_by_pool)
     last = request.COOKIES.get(LAST_POOL)
     pool = next(
         (pool for pool in pools if pool.slug == last), inbox.busiest(waiting) or navigation.current_pool(request)
     )
-    return _draw(request, pool, {"inbox": waiting, "shows_inbox": bool(pools)}, known)
+    return _draw(request, pool, {"inbox": waiting, "shows_inbox": bool(pools)}, facts_by_pool)
 
 
 @require_GET
@@ -73,56 +73,60 @@ def sample_pool(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any], known: Mapping[int, Facts]) -> HttpResponse:
-    """The page of a pool, or of none; `known` are facts that somebody has read already."""
+def _draw(
+    request: HttpRequest, pool: Pool | None, more: dict[str, Any], facts_by_pool: Mapping[int, Facts]
+) -> HttpResponse:
+    """The page of a pool, or of none; `facts_by_pool` are facts that somebody has read already."""
     roles = roles_of(request.user, pool)
     context: dict[str, Any] = {**more, "pool": pool}
     if pool is None and Role.OPS in roles_of(request.user):
         context["pool_form"] = PoolForm()
     if pool and roles:
-        context |= _of_pool(request, pool, roles, more.get("inbox"), known.get(pool.pk) or facts.of([pool])[pool.pk])
+        context |= _of_pool(
+            request, pool, roles, more.get("inbox"), facts_by_pool.get(pool.pk) or facts.of([pool])[pool.pk]
+        )
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
 def _of_pool(
-    request: HttpRequest, pool: Pool, roles: Collection[Role], lines: list[inbox.Line] | None, known: Facts
+    request: HttpRequest, pool: Pool, roles: Collection[Role], lines: list[inbox.Line] | None, pool_facts: Facts
 ) -> dict[str, Any]:
     """What the page says of one pool. `lines`: what waits for the person in all pools, where that was read."""
     context: dict[str, Any] = {}
     left = progress.left(pool, person(request)) if Role.LABELER in roles else None
     if left is not None:
-        context["labeling"] = labeling(pool, person(request), left, known)
+        context["labeling"] = labeling(pool, person(request), left, pool_facts)
     if not {Role.OPS, Role.REVIEWER} & set(roles):
         return context | {"whom": questions.whom(pool)}
     states, labeled = progress.states_and_labeled([pool])[pool.pk]
     context |= {"states": states, "labeled": labeled, "counted_at": progress.counted_at(pool)}
     hours = promises.hours_of_weeks(pool)
-    judged = verdict.of(known.active) if known.active else None
+    judged = verdict.of(pool_facts.active) if pool_facts.active else None
     if Role.OPS in roles:
         days = 168 if request.GET.get("hours") == "168" else 24
-        context |= operations(pool, known, days, hours, judged, (left or progress.left(pool)).total)
-    context["path"] = first_steps.path(pool, roles, labeled, known, left)
+        context |= operations(pool, pool_facts, days, hours, judged, (left or progress.left(pool)).total)
+    context["path"] = first_steps.path(pool, roles, labeled, pool_facts, left)
     if lines is None:
         counted = {} if left is None else {pool.pk: left}
-        lines = inbox.lines([(pool, roles)], person(request), {pool.pk: known}, counted)
+        lines = inbox.lines([(pool, roles)], person(request), {pool.pk: pool_facts}, counted)
     waiting = [line for line in lines if line.pool == pool]
-    context["questions"] = questions.questions(pool, waiting, person(request), known, judged, hours)
+    context["questions"] = questions.questions(pool, waiting, person(request), pool_facts, judged, hours)
     return context
 
 
-def labeling(pool: Pool, person: User, left: progress.Left, known: Facts) -> dict[str, Any]:
+def labeling(pool: Pool, person: User, left: progress.Left, pool_facts: Facts) -> dict[str, Any]:
     """A labeler's own figures: what is left for them and for others, what they did today."""
     return {
         "left": left,
         "today": queue.done_today(pool, person),
         "address": navigation.address("label", pool),
-        "check": navigation.address("check_answers", pool) if known.active else "",
+        "check": navigation.address("check_answers", pool) if pool_facts.active else "",
     }
 
 
 def operations(
     pool: Pool,
-    known: Facts,
+    pool_facts: Facts,
     hours: int,
     counted: Sequence[Hour],
     judged: verdict.Verdict | None,
@@ -130,25 +134,25 @@ def operations(
 ) -> dict[str, Any]:
     """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention.
     `counted`: the hours of `promises.hours_of_weeks`; `judged`: the verdict on the model in use; `to_label`: what is left to label."""
-    model = known.active
+    model = pool_facts.active
     last_runs = list(Run.objects.filter(pool=pool).select_related("pool", "author").order_by("-pk")[:5])
-    traffic, outcomes = dashboard.traffic(pool, hours, counted, known.agents), dashboard.success(pool, counted)
+    traffic, outcomes = dashboard.traffic(pool, hours, counted, pool_facts.agents), dashboard.success(pool, counted)
     return {
         "active": model,
         "figures": scorecards.verdict(model) if model else None,
         "verdict": judged,
         **delivery(pool, model, counted, judged),
         "next_labels": more_labels.forecast(model) if model else "",
-        "sentence": dashboard.in_words(pool, model, traffic, outcomes, has_agents=bool(known.roster)),
+        "sentence": dashboard.in_words(pool, model, traffic, outcomes, has_agents=bool(pool_facts.roster)),
         "traffic": traffic,
         "periods": [(24, _("24 hours")), (168, _("7 days"))],
         "outcomes": outcomes,
-        "work": dashboard.work(known.coming, to_label),
-        "alarms": known.alarms,
+        "work": dashboard.work(pool_facts.coming, to_label),
+        "alarms": pool_facts.alarms,
         "runs": last_runs,
-        "attention": attention(pool, has_model=known.in_use, last_runs=last_runs),
-        "answering": trials.answering_with(pool, model, known.shadows),
-        "away": [agent for agent in known.roster if not agent.available],
+        "attention": attention(pool, has_model=pool_facts.in_use, last_runs=last_runs),
+        "answering": trials.answering_with(pool, model, pool_facts.shadows),
+        "away": [agent for agent in pool_facts.roster if not agent.available],
         "operates": True,
     }
 

@@ -52,18 +52,18 @@ class _Read:
 def lines(
     pools: Sequence[tuple[Pool, Collection[Role]]],
     person: User,
-    known: Mapping[int, Facts] | None = None,
+    facts_by_pool: Mapping[int, Facts] | None = None,
     left: Mapping[int, progress.Left] | None = None,
 ) -> list[Line]:
-    """What waits in these pools for somebody with these roles there. `known` and `left`: their facts, and what is left to label, by
-    the pools' keys, where somebody has read them already."""
+    """What waits in these pools for somebody with these roles there. `facts_by_pool` and `left`: their facts, and what is left to
+    label, by the pools' keys, where somebody has read them already."""
     looked_at = [(pool, frozenset(roles)) for pool, roles in pools[:MOST_POOLS]]
     with_role = {role: [pool for pool, roles in looked_at if role in roles] for role in Role}
-    known = facts.of([pool for pool, _roles in looked_at]) if known is None else known
-    new = [pool for pool in with_role[Role.OPS] if known[pool.pk].is_new]
+    facts_by_pool = facts.of([pool for pool, _roles in looked_at]) if facts_by_pool is None else facts_by_pool
+    new = [pool for pool in with_role[Role.OPS] if facts_by_pool[pool.pk].is_new]
     counted = progress.states_and_labeled(new) if new else {}
     read = _Read(
-        known,
+        facts_by_pool,
         progress.left_in(with_role[Role.LABELER], person) if left is None else left,
         progress.disputes(with_role[Role.REVIEWER]),
         _people(with_role[Role.OPS]),
@@ -83,9 +83,9 @@ def _people(pools: Sequence[Pool]) -> dict[int, list[tuple[str, str, str]]]:
 
 
 def _of(pool: Pool, roles: Collection[Role], read: _Read) -> Iterator[Line]:
-    known = read.facts[pool.pk]
+    pool_facts = read.facts[pool.pk]
     if Role.OPS in roles:
-        yield from _operating(pool, known, read)
+        yield from _operating(pool, pool_facts, read)
     if Role.REVIEWER in roles:
         disputes = read.disputes.get(pool.pk, 0)
         if disputes:
@@ -98,7 +98,7 @@ def _of(pool: Pool, roles: Collection[Role], read: _Read) -> Iterator[Line]:
             )
     if Role.LABELER in roles:
         waiting = read.left[pool.pk].yours
-        if waiting and known.roster:
+        if waiting and pool_facts.roster:
             minutes = max(1, round(waiting * SECONDS_EACH / 60))
             text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {
                 "n": number_format(waiting, force_grouping=True)
@@ -109,23 +109,23 @@ def _of(pool: Pool, roles: Collection[Role], read: _Read) -> Iterator[Line]:
             yield Line("label", pool, text, _("Label"), reverse("label", args=[pool.slug]))
 
 
-def _operating(pool: Pool, known: Facts, read: _Read) -> Iterator[Line]:
+def _operating(pool: Pool, pool_facts: Facts, read: _Read) -> Iterator[Line]:
     """What waits for ops in a pool."""
-    if known.alarms:
-        text = known.alarms[0].sentence.rstrip(".")
-        if more := len(known.alarms) - 1:
+    if pool_facts.alarms:
+        text = pool_facts.alarms[0].sentence.rstrip(".")
+        if more := len(pool_facts.alarms) - 1:
             text += ngettext(", and %(n)d more alarm", ", and %(n)d more alarms", more) % {"n": more}
         yield Line("alarm", pool, text, _("Look"), reverse("alarms", args=[pool.slug]))
     for sentence, action, address in read.people[pool.pk]:
         yield Line("person", pool, sentence, action, address)
-    if candidate := known.candidate:
+    if candidate := pool_facts.candidate:
         text = _("%(model)s waits for somebody to look and promote it") % {"model": candidate.name}
         yield Line("candidate", pool, text, _("Look"), reverse("model", args=[pool.slug, candidate.version]))
-    if count := known.missing:
+    if count := pool_facts.missing:
         text = ngettext("%(n)d agent seems to be missing", "%(n)d agents seem to be missing", count) % {"n": count}
         yield Line("proposal", pool, text, _("Look"), reverse("proposals", args=[pool.slug]))
-    if known.coming:
-        running = known.coming[0]
+    if pool_facts.coming:
+        running = pool_facts.coming[0]
         share = f" {100 * running.step // running.total} %" if running.total else ""
         text = (
             _("%(run)s trains now: %(phase)s%(share)s")
@@ -135,8 +135,8 @@ def _operating(pool: Pool, known: Facts, read: _Read) -> Iterator[Line]:
         phase = stages.NAMES[stages.stage_of(running)] if running.phase in stages.PHASES else running.phase
         words = {"run": _("Run %(number)d") % {"number": running.pk}, "phase": phase, "share": share}
         yield Line("run", pool, (text % words).rstrip(": "), _("Watch"), reverse("run", args=[pool.slug, running.pk]))
-    elif known.is_new:
-        yield _setting_up(pool, read.labeled[pool.pk], len(known.agents))
+    elif pool_facts.is_new:
+        yield _setting_up(pool, read.labeled[pool.pk], len(pool_facts.agents))
 
 
 def _setting_up(pool: Pool, counted: progress.Labeled, agents: int) -> Line:

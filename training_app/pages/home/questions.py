@@ -53,20 +53,20 @@ def questions(
     pool: Pool,
     waiting: list[inbox.Line],
     person: User,
-    known: Facts | None = None,
+    pool_facts: Facts | None = None,
     judged: verdict.Verdict | None = None,
     hours: Sequence[traffic_hours.Hour] | None = None,
 ) -> list[Question]:
     """The seven questions; `waiting` is what waits for the person in this pool. Links lead to pages that the person may open.
     `judged`: the verdict on the model in use, and `hours`: those of a month or more, where somebody has read them already."""
-    known = known or facts.of([pool])[pool.pk]
+    pool_facts = pool_facts or facts.of([pool])[pool.pk]
     answers = (
-        _good(pool, known, judged),
-        _better(pool, known),
-        _next(pool, known.active, waiting),
-        _why(pool, known.agents),
+        _good(pool, pool_facts, judged),
+        _better(pool, pool_facts),
+        _next(pool, pool_facts.active, waiting),
+        _why(pool, pool_facts.agents),
         _cost(pool, hours),
-        _broken(pool, known.alarms),
+        _broken(pool, pool_facts.alarms),
         whom(pool),
     )
     return [
@@ -82,15 +82,15 @@ def _page(name: str, pool: Pool, *parts: object) -> str:
     return reverse(name, args=[pool.slug, *parts])
 
 
-def _good(pool: Pool, known: Facts, judged: verdict.Verdict | None) -> Question:
-    question, active = _("Is it good?"), known.active
+def _good(pool: Pool, pool_facts: Facts, judged: verdict.Verdict | None) -> Question:
+    question, active = _("Is it good?"), pool_facts.active
     if active is not None:
         judged = judged or verdict.of(active)
         text = (
             " ".join(part for part in (judged.share(), judged.judge) if part) if judged else _("It was never judged.")
         )
         return Question(question, f"{active.name}: {text}", _("Verdict"), _page("model", pool, active.version))
-    for model, what in known.beside:
+    for model, what in pool_facts.beside:
         return Question(question, f"{model.name}: {what}", _("Verdict"), _page("model", pool, model.version))
     agents = pools.roster(pool)
     if not agents:
@@ -123,15 +123,15 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + (_(" and %(n)d more") % {"n": more} if more > 0 else "")
 
 
-def _better(pool: Pool, known: Facts) -> Question:
-    question, candidate = _("Is there a better one?"), known.candidate
+def _better(pool: Pool, pool_facts: Facts) -> Question:
+    question, candidate = _("Is there a better one?"), pool_facts.candidate
     if candidate is not None:
         judged = verdict.of(candidate)
         text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
-        if known.active is None and (beside := scorecards.descriptions(candidate.card)):
+        if pool_facts.active is None and (beside := scorecards.descriptions(candidate.card)):
             text = beside
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
-    text = _("No newer model waits.") if known.in_use else _("No model was trained yet.")
+    text = _("No newer model waits.") if pool_facts.in_use else _("No model was trained yet.")
     return Question(question, text, _("Train"), _page("run_new", pool))
 
 
