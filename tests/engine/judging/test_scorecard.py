@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -100,3 +103,27 @@ def test_the_rule_that_answers_is_no_baseline_of_itself(rule: str) -> None:
     card = last.result.scorecard
     assert rule in card["baselines"]
     assert card["best_baseline"] != rule
+
+
+#: Prints the nearest queries of mistakes: texts whose words have many counts, so that sums of shares tie but for their last digit.
+NEAREST = """
+import random
+from training_app.engine.data.examples import Example
+from training_app.engine.judging import scorecard
+rng = random.Random(0)
+words = [f"w{n}" for n in range(40)]
+rows = [Example(str(n), " ".join(rng.sample(words, 8)), frozenset({0})) for n in range(80)]
+wrong = [(Example(f"x{n}", " ".join(rng.sample(words, 20)), frozenset({0})), {0}, {1}) for n in range(40)]
+print([[near["id"] for near in error["nearest"]] for error in scorecard.errors(rows, wrong)])
+"""
+
+
+@pytest.mark.at_length
+def test_mistakes_name_the_same_nearest_queries_in_every_process() -> None:
+    def printed(seed: int) -> str:
+        command = [sys.executable, "-c", NEAREST]
+        return subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert len({printed(seed) for seed in range(6)}) == 1

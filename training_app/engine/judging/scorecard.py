@@ -239,7 +239,7 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
     for example, required, selected in wrong[:MAX_ERRORS]:
         mine = frozenset(re.findall(r"\w+", example.text.lower()))
         score: dict[int, float] = {}
-        for word in mine:
+        for word in sorted(mine):  # a set has another order in another process, and a sum another last digit
             holders = index.get(word, ())
             if len(holders) <= max(20, len(learnt_from) // 10):
                 for j in holders:
