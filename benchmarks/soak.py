@@ -4,8 +4,9 @@ Two web servers and a worker as real processes answer routes, batches, outcomes 
 `--rest` seconds between them. On
 PostgreSQL the database is restarted half-way; through PgBouncer each part in turn every `--every` seconds (600): the web servers, the
 worker, PostgreSQL and PgBouncer. Whoever finds a web server gone asks the other, as a load balancer does. Printed are errors, the 99th
-percentile of a route, the memory of the web servers against what they had after warming up, and whether each answer is a decision in
-the database or was counted as dropped. Exit status 1 where one of them does not hold. Figures mean something on an idle machine alone.
+percentile of a route, the memory of the web servers in each of their lives against what they had after warming up, and whether each
+answer is a decision in the database or was counted as dropped. Exit status 1 where one of them does not hold. Times mean something
+only on an idle machine.
 """
 
 import argparse
@@ -41,7 +42,9 @@ PAGES = ("/", "/p/shop/models/", "/p/shop/decisions/", "/p/shop/queries/", "/p/s
 BATCH = 20
 #: What must hold: milliseconds of a route at the 99th percentile, and how much memory may grow after warming up.
 MOST_MS, MOST_GROWTH = 100.0, 0.05
-WARM_SHARE, AWAY_SECONDS = 0.15, 3.0
+AWAY_SECONDS = 3.0
+#: The parts of a web server's life that are compared: after warming up, and at its end.
+WARM, LATE = (0.15, 0.3), (0.85, 1.0)
 #: A person's session, and what stands in the database at the end.
 SESSION = """
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
@@ -148,13 +151,31 @@ class Traffic:
             thread.join(timeout=90)
 
 
+@dataclass
+class Life:
+    """The memory of one web server from its start to its restart: (monotonic seconds, megabytes) in order."""
+
+    seen: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """How long it was looked at."""
+        return self.seen[-1][0] - self.seen[0][0] if self.seen else 0.0
+
+    def median(self, part: tuple[float, float]) -> float:
+        """Megabytes within this part of the life, such as (0.85, 1.0)."""
+        low, high = (self.seen[0][0] + share * self.seconds for share in part)
+        return statistics.median(size for at, size in self.seen if low <= at <= high)
+
+
 def memory(machine: Machine) -> float:
-    """Megabytes that the machine's processes hold, pages that they share counted once between them (PSS)."""
+    """Megabytes that the machine's processes hold themselves, pages that a fork shares counted once (Pss_Anon). The pages of program
+    files are left out: their share depends on which other processes map them just then."""
     total = 0
     for pid in machine.processes():
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                total += int(line.split()[1]) if line.startswith("Pss:") else 0
+                total += int(line.split()[1]) if line.startswith("Pss_Anon:") else 0
     return total / 1024
 
 
@@ -190,6 +211,14 @@ class Parts:
     away: list[tuple[float, float]] = field(default_factory=list)
     count: int = 0
 
+    def __post_init__(self) -> None:
+        self.lives = [[Life()] for _ in self.web]
+
+    def look(self) -> None:
+        """Take the memory of the web servers of the moment."""
+        for lives, machine in zip(self.lives, self.web, strict=True):
+            lives[-1].seen.append((time.monotonic(), memory(machine)))
+
     def restart_next(self) -> None:
         """The next part in turn; the database alone where nothing stands in front of it."""
         acts: list[Callable[[], None]] = [self._database]
@@ -200,6 +229,7 @@ class Parts:
 
     def _web(self, place: int) -> None:
         self.web[place] = self.site.restart(self.web[place])
+        self.lives[place].append(Life())
 
     def _worker(self) -> None:
         self.worker = self.site.restart(self.worker)
@@ -262,11 +292,10 @@ def soak(seconds: float, database: str, every: float, rest: float) -> int:
 
 def _measured(parts: Parts, session: str, seconds: float, every: float, rest: float) -> int:
     began = time.monotonic()
-    sizes: list[tuple[float, list[float]]] = []
     run, runs, free = 0, 0, 0.0
     with Traffic(parts.web, parts.key, session) as traffic:
         while (gone := time.monotonic() - began) < seconds:
-            sizes.append((gone, [memory(machine) for machine in parts.web]))
+            parts.look()
             if parts.server and gone > (parts.count + 1) * every:
                 parts.restart_next()
             with contextlib.suppress(OSError, AssertionError):
@@ -278,16 +307,23 @@ def _measured(parts: Parts, session: str, seconds: float, every: float, rest: fl
     dropped = parts.dropped()
     counted = parts.site.manage("shell", "-v", "0", "-c", COUNT).stdout.split("counted")[1].split()
     kept, done, failed = (int(number) for number in counted[:3])
-    return _told(traffic, seconds, parts, sizes, (kept, dropped), (runs, done, failed))
+    return _told(traffic, seconds, parts, (kept, dropped), (runs, done, failed))
+
+
+def _grown(parts: Parts) -> float:
+    """How much the web servers grew after warming up: the median over their lives, but those that ended before half of the longest."""
+    lives = [life for each in parts.lives for life in each if life.seen]
+    longest = max(life.seconds for life in lives)
+    grown = []
+    for life in (life for life in lives if life.seconds >= longest / 2):
+        warm, late = life.median(WARM), life.median(LATE)
+        grown.append(late / warm - 1)
+        print(f"memory of a web server, {life.seconds / 60:.0f} minutes: {warm:.0f} to {late:.0f} MB, {grown[-1]:+.1%}")
+    return statistics.median(grown)
 
 
 def _told(
-    traffic: Traffic,
-    seconds: float,
-    parts: Parts,
-    sizes: list[tuple[float, list[float]]],
-    decisions: tuple[int, int],
-    runs: tuple[int, int, int],
+    traffic: Traffic, seconds: float, parts: Parts, decisions: tuple[int, int], runs: tuple[int, int, int]
 ) -> int:
     """Print what was seen; 1 where something does not hold."""
     # A route never needs the database; everything else may say that it is away, while it is.
@@ -303,9 +339,7 @@ def _told(
     excused = sum(one.status not in (200, 201) for one in traffic.requests) - len(errors)
     times = sorted(1000 * (one.ended - one.began) for one in traffic.requests if one.what == "route")
     p99 = times[len(times) * 99 // 100]
-    warm = [sum(size) for at, size in sizes if WARM_SHARE <= at / seconds < 2 * WARM_SHARE]
-    late = [sum(size) for at, size in sizes if at / seconds >= 1 - WARM_SHARE]
-    growth = statistics.median(late) / statistics.median(warm) - 1
+    growth = _grown(parts)
     answered, (kept, dropped) = traffic.decided.total(), decisions
     counts = Counter(one.what for one in traffic.requests)
     through = "PostgreSQL through PgBouncer" if parts.bouncer else "PostgreSQL" if parts.server else "SQLite"
@@ -320,10 +354,7 @@ def _told(
         f"errors: {len(errors)} {Counter((one.what, one.status) for one in errors) or ''} {[one.said for one in errors[:3]] or ''}"
     )
     print(f"a route: p50 {times[len(times) // 2]:.1f} ms, p99 {p99:.1f} ms (at most {MOST_MS:.0f})")
-    print(
-        f"memory of the web servers: {statistics.median(warm):.0f} MB after warming up, {statistics.median(late):.0f} MB at the end, "
-        f"{growth:+.1%} (at most {MOST_GROWTH:+.0%})"
-    )
+    print(f"memory of the web servers after warming up: {growth:+.1%} (at most {MOST_GROWTH:+.0%})")
     print(f"decisions: {answered:,} answered, {kept:,} kept + {dropped:,} dropped and counted")
     # A server that ends may have stored an answer that nobody got, and that was asked for once more.
     same = answered <= kept + dropped if parts.bouncer else answered == kept + dropped
