@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from tests.engine.test_train import quick
+from training_app.engine.progress import Progress
 from training_app.engine.remote import ClusterError, training
 from training_app.engine.train import TrainError, train
 
@@ -45,6 +46,16 @@ def test_a_cluster_gives_the_same_bytes(cluster: Any) -> None:
         assert trained(cluster, seed=seed) == trained(seed=seed)
 
 
+def whoever(checkpoint: bytes | None) -> Iterator[Progress]:
+    """A training that tells which process it is."""
+    yield Progress("fit", os.getpid(), 0, checkpoint=checkpoint)
+
+
+def test_the_process_of_one_training_is_that_of_the_next(cluster: Any) -> None:
+    asked = [list(training(whoever, (), {"checkpoint": None}, cluster=cluster.address)) for _ in range(3)]
+    assert len({progress.step for steps in asked for progress in steps} - {os.getpid()}) == 1
+
+
 def test_what_the_training_refuses_is_raised_here(cluster: Any) -> None:
     with pytest.raises(TrainError):
         trained(cluster, rows=[])
@@ -63,6 +74,12 @@ def test_a_training_whose_machine_dies_goes_on_on_another_to_the_same_bytes(clus
     *_others, last = steps
     assert last.result is not None
     assert last.result.artifact == trained(total_steps=2000)
+
+
+def test_a_cluster_by_the_client_is_refused_with_what_to_do() -> None:
+    pytest.importorskip("ray").shutdown()
+    with pytest.raises(ClusterError, match="has to join the cluster"):
+        list(training(train, (quick(), AGENTS, examples()), {"checkpoint": None}, cluster="ray://head:10001"))
 
 
 def test_where_no_cluster_is_the_error_says_so() -> None:

@@ -1,11 +1,13 @@
 """Where a training computes: in this process, or on a cluster of machines by Ray (https://docs.ray.io), to the same bytes.
 
-A cluster runs the generator `train` in an actor of one core and hands its progress over in parts. Where the actor's machine dies, the
-training goes on elsewhere from the last checkpoint that was handed over, which gives the bytes that an undisturbed one gives.
+A cluster runs the generator `train` in a task of one core and hands its progress over in parts. Where the task's machine dies, the
+training goes on elsewhere from the last checkpoint that was handed over, which gives the bytes that an undisturbed one gives. The
+processes of tasks stay, so the second training of a caller finds everything imported.
 """
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -14,6 +16,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from training_app.engine.progress import Progress
+
+log = logging.getLogger(__name__)
 
 Train = Callable[..., Generator[Progress, None, None]]
 
@@ -48,21 +52,25 @@ def training(
 def _on_cluster(
     address: str, train: Train, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Generator[Progress | None, None, None]:
-    """The same in an actor; None, and nothing more, where its machine or process was lost."""
+    """The same in a task of the cluster; None, and nothing more, where its machine or process was lost."""
     ray = _connected(address)
-    actor = ray.remote(num_cpus=1, max_restarts=0)(_Training).remote(train, args, kwargs)
+    task = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_parts)
+    parts, ended = task.remote(train, args, kwargs), False
     try:
-        ended = False
         while not ended:
-            part = actor.part.remote()
-            while not ray.wait([part], timeout=PART_SECONDS)[0]:
+            while not ray.wait([parts], timeout=PART_SECONDS)[0]:
                 pass  # Python handles a signal between two waits
-            progresses, ended = ray.get(part)
-            yield from progresses
-    except ray.exceptions.RayActorError:
+            part = next(parts, None)
+            ended = part is None
+            yield from () if part is None else ray.get(part)
+    except ray.exceptions.RayTaskError:
+        raise
+    except ray.exceptions.RayError as error:
+        log.warning("a training on the cluster was lost (%s)", type(error).__name__)
         yield None
     finally:
-        ray.kill(actor)
+        if not ended:
+            ray.cancel(parts, force=True)
 
 
 def _connected(address: str) -> Any:
@@ -72,7 +80,12 @@ def _connected(address: str) -> Any:
         raise ClusterError("A cluster needs the package ray: pip install -r requirements-ray.txt.") from error
     if ray.is_initialized():
         return ray
-    host, _colon, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):  # Ray's client streams no results
+        raise ClusterError(
+            f"{address}: this machine has to join the cluster: ray start --address=HEAD:6379 --num-cpus=0. "
+            "Then RAY_ADDRESS=HEAD:6379 reaches it."
+        )
+    host, _colon, port = address.rpartition(":")
     main = threading.current_thread() is threading.main_thread()
     own = signal.getsignal(signal.SIGTERM) if main else None
     try:
@@ -86,17 +99,12 @@ def _connected(address: str) -> Any:
     return ray
 
 
-class _Training:
-    """What the actor runs."""
-
-    def __init__(self, train: Train, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self._steps = train(*args, **kwargs)
-
-    def part(self) -> tuple[list[Progress], bool]:
-        """The progress of about a second, and whether that was the last."""
-        progresses, until = [], time.monotonic() + PART_SECONDS
-        for progress in self._steps:
-            progresses.append(progress)
-            if time.monotonic() >= until:
-                return progresses, False
-        return progresses, True
+def _parts(train: Train, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Generator[list[Progress], None, None]:
+    """What the cluster runs: the progress of about a second at a time."""
+    part, until = [], time.monotonic() + PART_SECONDS
+    for progress in train(*args, **kwargs):
+        part.append(progress)
+        if time.monotonic() >= until:
+            yield part
+            part, until = [], time.monotonic() + PART_SECONDS
+    yield part
