@@ -34,7 +34,9 @@ def test_it_asks_and_reports(server: Server) -> None:
         answer = client.route("refund the invoice and the app crashes")
         assert list(answer.agents) == server.route("refund the invoice and the app crashes")["agents"]
         assert set(answer.agent_keys) == {"billing", "technical"}
-        only = client.route("refund the invoice and the app crashes", only=["billing", "nobody"], operating_point=-1)
+        only = client.route(
+            "refund the invoice and the app crashes", only=["billing"], previous=["nobody"], operating_point=-1
+        )
         assert (only.agent_keys, len(only.warnings)) == (("billing",), 1)
         talk = [*TALK, {"role": "user", "content": "refund the invoice"}]
         assert [one.decision_id is not None for one in client.route_batch(["the app crashes", talk])] == [True, True]
@@ -48,6 +50,7 @@ def test_it_is_told_what_was_wrong(server: Server) -> None:
         for words, code, field in (
             ({"query": " "}, "blank", "query"),
             ({"query": "x", "pool": "sales"}, "pool_refused", "pool"),
+            ({"query": "x", "only": ["nobody"]}, "invalid", "only"),
         ):
             with pytest.raises(Refused) as refused:
                 client.route(**words)

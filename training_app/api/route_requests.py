@@ -86,7 +86,12 @@ def _with_options(
         values = options.parsed(body, pool, table)
     except BadOption as bad:
         raise Refused(400, "invalid", str(bad), field=bad.field) from None
-    warnings = options.ignored(body, pool, table)
+    ignored = options.ignored(body, pool, table)
+    for name in sorted(ignored.keys() & options.LIMITING):
+        raise Refused(
+            400, "invalid", ignored[name], field=name, hint="GET /api/agents/ lists the agents with their ids and keys."
+        )
+    warnings = list(ignored.values())
     if isinstance(decision := values.get("previous"), str):
         if (last := decisions.agents_of(pool.pk, decision)) is None:
             warnings.append(f"previous: the pool has no decision {decision}; the last turn was routed again.")

@@ -55,7 +55,7 @@ class LocalRouter:
             self._model,
             None,
             local=True,
-            warnings=tuple(ignored(body, self)),
+            warnings=tuple(ignored(body, self).values()),
             agent_keys=tuple(self.keys.get(agent, "") for agent in route.agents) if self.keys else (),
             continues=continued.continues if continued else None,
             continues_confidence=continued.confidence if continued else None,

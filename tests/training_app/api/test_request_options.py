@@ -175,14 +175,31 @@ def test_options_that_do_not_hold_are_refused(app: Application, given: dict, fie
         assert answer.json()["error"]["field"] == field
 
 
+@pytest.mark.parametrize("option", ["only", "exclude"])
+def test_limits_that_name_nobody_of_the_pool_are_refused(app: Application, option: str) -> None:
+    for named, words in (
+        ([7], "the pool has no agent 7"),
+        (["billing", "nobody", "0"], "the pool has no agent nobody, 0"),
+        (["Billing"], "the pool has no agent Billing; agents are chosen by id or key: billing"),
+    ):
+        for way in (app.route, app.batch):
+            answer = way(ALL, **{option: named})
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"], error["field"]) == (400, "invalid", option)
+            assert error["message"] == f"{option}: {words}."
+            assert "/api/agents/" in error["hint"]
+
+
+def test_an_agent_that_was_retired_may_still_be_named(app: Application) -> None:
+    pools.retire(Agent.objects.get(number=0), actor=None)
+    told = route(app, only=[0, 2], exclude=["billing"])
+    assert (told["agents"], "warnings" in told) == ([2], False)
+
+
 def test_what_has_no_effect_is_in_the_warnings(app: Application) -> None:
-    assert route(app, exclude=[7])["warnings"] == ["exclude: the pool has no agent 7."]
-    told = route(app, only=["billing", "nobody", "0"])
-    assert (told["agents"], told["warnings"]) == ([0], ["only: the pool has no agent nobody, 0."])
-    named = ["only: the pool has no agent Billing; agents are chosen by id or key: billing."]
-    assert route(app, only=["Billing"])["warnings"] == named
-    batch = app.batch(ALL, exclude=[7], only=["nobody"]).json()
-    assert sorted(batch["warnings"]) == ["exclude: the pool has no agent 7.", "only: the pool has no agent nobody."]
+    assert route(app, previous=[7])["warnings"] == ["previous: the pool has no agent 7."]
+    batch = app.batch(ALL, previous=["nobody"]).json()
+    assert batch["warnings"] == ["previous: the pool has no agent nobody."]
 
 
 @pytest.mark.parametrize(

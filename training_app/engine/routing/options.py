@@ -19,6 +19,8 @@ from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import STICKY, Continued, Explanation, Route
 
 MAX_AGENTS = 1_000  # ids or keys in one list, and the largest set that a request may ask for
+#: Options that limit who may be chosen. An agent in them that the pool does not have is a mistake: the answer would be another one.
+LIMITING = frozenset(("only", "exclude"))
 
 
 class Carrier(StrEnum):
@@ -389,9 +391,9 @@ def _check_together(values: Mapping[str, Any]) -> None:
         raise BadOption("operating_point", "Send either threshold or operating_point.")
 
 
-def ignored(body: Mapping[str, Any], roster: Roster, table: Iterable[Option] = OPTIONS) -> list[str]:
-    """Which parts of a body's good options have no effect, in sentences."""
-    reasons = [
-        (option.name, option.value.ignored(body[option.name], roster)) for option in table if body.get(option.name)
-    ]
-    return [f"{name}: {reason}." for name, reason in reasons if reason]
+def ignored(body: Mapping[str, Any], roster: Roster, table: Iterable[Option] = OPTIONS) -> dict[str, str]:
+    """Which parts of a body's good options have no effect: a sentence by the option's name."""
+    reasons = {
+        option.name: option.value.ignored(body[option.name], roster) for option in table if body.get(option.name)
+    }
+    return {name: f"{name}: {reason}." for name, reason in reasons.items() if reason}
