@@ -56,13 +56,18 @@ class Extra(NamedTuple):
     kept: Mapping[str, Any]
 
 
+#: Of a reply to a question: the agents that it was about, those of them that are meant, and those of the turn before beside them.
+Replied = tuple[frozenset[int], frozenset[int], frozenset[int]]
+
+
 class Answer(NamedTuple):
     """One answer, with all that led to it.
 
     `number` will be the decision's id. `pool` is the side that answered: the pool as its active model or as its canary answers it.
     `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
     lot, `cold` how likely each agent that is routed by its description is needed, `cold_taken` those of them that joined the set.
-    `ask` names the agents that the user should be asked about; `replied` those that such a question was about, and those meant.
+    `ask` names the agents that the user should be asked about; `replied` those that such a question was about, those meant, and those
+    of the turn before that were not in doubt.
     `continued` says whether the agents of the turn before go on, None where nothing came before; `continued_cold` says so where cold
     agents are among them or among the answer's.
     `unit` stands for who asked while a canary runs: the sticky key, or what opens the conversation, hashed.
@@ -86,7 +91,7 @@ class Answer(NamedTuple):
     options: RequestOptions | None = None
     continued: Continued | None = None
     ask: asking.Doubt | None = None
-    replied: tuple[frozenset[int], frozenset[int]] | None = None
+    replied: Replied | None = None
     continued_cold: Continued | None = None
 
     @property
@@ -201,7 +206,7 @@ class Walked(NamedTuple):
     route: Route
     continued: Continued | None
     explanation: Explanation | None = None
-    replied: tuple[frozenset[int], frozenset[int]] | None = None
+    replied: Replied | None = None
 
 
 def _walk(pool: LoadedPool, text: str, explain: bool, options: RequestOptions | None = None) -> Walked:
@@ -226,17 +231,23 @@ def _with_last(
 ) -> Walked:
     """The route once it is known whether the agents of the turn before go on."""
     route, continued = RequestOptions.continued(options, model_of(pool).router, text, route, pool.available, pool.rules)
-    replied = asking.replied(text, {agent.id: agent for agent in pool.roster if agent.id in route.scores})
-    if replied is not None:
-        rules = pool.rules if options is None else options.allowed(pool.rules)
-        route = loaded.with_agents(route, _meant(route, replied[0], replied[1], rules))
-    return Walked(route, continued, explanation and replace(explanation, route=route), replied)
+    asked = asking.replied(text, {agent.id: agent for agent in pool.roster if agent.id in route.scores})
+    if asked is None:
+        return Walked(route, continued, explanation)
+    about, meant = asked
+    # The reply says nothing of them, and a router that reads it alone would leave them out.
+    undoubted = frozenset(() if continued is None else continued.last) - about
+    rules = pool.rules if options is None else options.allowed(pool.rules)
+    route = loaded.with_agents(route, _meant(route, about, meant, undoubted, rules))
+    return Walked(route, continued, explanation and replace(explanation, route=route), (about, meant, undoubted))
 
 
-def _meant(route: Route, about: frozenset[int], meant: frozenset[int], rules: Rules) -> tuple[int, ...]:
+def _meant(
+    route: Route, about: frozenset[int], meant: frozenset[int], undoubted: frozenset[int], rules: Rules
+) -> tuple[int, ...]:
     """The agents of a route once the user has said which of those in doubt are meant, likeliest first: these, with all that they
-    require, and of the others those that the rules allow beside them."""
-    others = set(route.agents) - about
+    require, and of the others and of those of the turn before that were not in doubt those that the rules allow beside them."""
+    others = undoubted.union(route.agents) - about
     agents: frozenset[int] = frozenset()
     for agent in sorted(route.scores, key=lambda agent: (agent not in meant, -route.scores[agent])):
         wider = agents | rules.closed({agent})
@@ -396,8 +407,8 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
         )
         explanation = replace(explanation, route=held)
     if replied := detail.get("replied"):
-        about, meant = map(frozenset, replied)
-        agents = _meant(explanation.route, about, meant, rules)
+        about, meant, *rest = map(frozenset, replied)  # early decisions name nobody else
+        agents = _meant(explanation.route, about, meant, frozenset().union(*rest), rules)
         explanation = replace(explanation, route=loaded.with_agents(explanation.route, agents))
     threshold = detail.get("cold", {}).get("threshold", 1.0)
     joining = Joining(threshold, limits, rules.permits if rules else None, router.single)

@@ -108,6 +108,29 @@ def test_a_question_and_its_reply_keep_to_the_allowed_sets(
     assert replays.replay(decision, serving.router_of(decision.model)).identical
 
 
+def test_a_reply_keeps_the_agents_that_were_not_in_doubt(
+    app: Application, model: RouterModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router that learnt from single texts reads the reply alone."""
+    first_turn = Route((2, 0), {0: 0.55, 1: 0.45, 2: 0.99}, 0.3, 3, "stop")
+    alone = Route((1,), {0: 0.01, 1: 0.98, 2: 0.01}, 0.95, 2, "stop")
+    monkeypatch.setattr(
+        ScriptedRouter, "route", lambda _self, text, *_a, **_wishes: alone if "shipping" in text else first_turn
+    )
+    trials.change_settings(model.pool, [("ask_cost", 0.1)], actor=None)
+    serving.refresh()
+    first = told(app, TALK[:1])
+    assert (sorted(first["agents"]), first["ask"]["agents"]) == ([0, 2], [0, 1])
+    said = [TALK[0], {"role": "assistant", "content": first["ask"]["question"]}]
+    reply = told(app, [*said, {"role": "user", "content": "shipping"}])
+    assert sorted(reply["agents"]) == [1, 2]
+    by_id = told(app, [*said, {"role": "user", "content": "shipping"}], previous=first["decision_id"])
+    assert sorted(by_id["agents"]) == [1, 2]
+    decisions.buffer.write()
+    decision = Decision.objects.get(pk=reply["decision_id"])
+    assert replays.replay(decision, serving.router_of(decision.model)).identical
+
+
 def test_the_user_is_asked_where_that_is_worth_it(
     app: Application, model: RouterModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
