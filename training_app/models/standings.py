@@ -11,7 +11,8 @@ class Standing(models.Model):
 
     `answers` are the sets that it answers, and `required` those that are needed, query by query in the same order for all of the pool.
     `figures`: by measure {"ours", "theirs", "difference"}, each a mean with its 95 % interval; "theirs" is the active model, and where
-    there is none the model itself. `stamp` says what was measured: the pool's gold, agents and models.
+    there is none the model itself; "retired" has the number of `queries` left out that need a retired agent. `stamp` says what was
+    measured: the pool's gold, agents and models.
     """
 
     model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="standing")

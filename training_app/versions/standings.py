@@ -6,14 +6,15 @@ of the pool was asked about, and that
 * are in no group that one of the models learnt from or was chosen by; and
 * belong to the test split, or came after every unlabeled text that one of them read, and were
   not picked by the queue's order, which prefers what the model in use is unsure of. With an imported model, whose training is not
-  known, only the test split counts.
+  known, only the test split counts; and
+* need no agent that was retired: what such a query needs now, nobody has said. Judged by the agents that are left, a pool would look
+  better for each agent that leaves.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import transaction
@@ -36,11 +37,12 @@ MODELS, QUERIES = 20, 1_000
 
 
 class Gathered(NamedTuple):
-    """The queries that are routed, their required sets, and the models."""
+    """The queries that are routed, their required sets, and the models. `left_out` counts those that need a retired agent."""
 
     texts: list[str]
     required: list[frozenset[int]]
     models: list[RouterModel]
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +131,21 @@ def _gathered(pool: Pool, models: list[RouterModel]) -> Gathered:
     everyone = frozenset(agent.id for agent in pools.roster(pool))
     is_independent = _independence(pool, models)
     gold = Gold.objects.filter(query__in=Query.objects.of(pool).filter(erased_at=None)).order_by("-query")
-    columns = ("query", "query__group", "query__group__split", "query__created_at", "asked")
-    independent = (
-        query
-        for query, group, split, at, asked in gold.values_list(*columns).iterator()
-        if everyone <= frozenset(asked) and is_independent(query, group, split, at)
-    )
-    chosen = gold.filter(query__in=list(islice(independent, QUERIES))) if models else gold.none()
-    rows = list(chosen.values_list("query__text", "query__messages", "required"))
+    columns = ("query", "query__group", "query__group__split", "query__created_at", "asked", "required")
+    chosen: list[int] = []
+    left_out = 0
+    for query, group, split, at, asked, required in gold.values_list(*columns).iterator() if models else ():
+        if not everyone <= frozenset(asked) or not is_independent(query, group, split, at):
+            continue
+        if everyone.issuperset(required):
+            chosen.append(query)
+        else:
+            left_out += 1
+        if len(chosen) == QUERIES:
+            break
+    rows = list(gold.filter(query__in=chosen).values_list("query__text", "query__messages", "required"))
     texts = [from_json(text, messages) for text, messages, _required in rows]
-    return Gathered(texts, [frozenset(required) & everyone for _text, _messages, required in rows], models)
+    return Gathered(texts, [frozenset(required) for _text, _messages, required in rows], models, left_out)
 
 
 def _independence(pool: Pool, models: Sequence[RouterModel]) -> Callable[[int, int | None, str | None, datetime], bool]:
@@ -200,6 +207,7 @@ def _measured(gathered: Gathered, pool: Pool, stamp: str) -> list[Standing]:
                 figures=paired.of_sets(
                     training[model.pk], roster, gathered.required, answers[model.pk], answers[theirs.pk]
                 )
+                | {"retired": {"queries": gathered.left_out}}
                 if gathered.texts
                 else {},
                 stamp=stamp,

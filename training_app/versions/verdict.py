@@ -146,6 +146,7 @@ class Verdict:
 
     `right` is the share of queries whose whole set is right, None where fewer than LEAST_CHECKED were checked. `folds`: by
     cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "".
+    `retired` counts labeled queries that were left out, as they need a retired agent.
     """
 
     queries: int
@@ -154,6 +155,7 @@ class Verdict:
     beside: Beside | None = None
     judge: str = ""
     is_in_use: bool = False
+    retired: int = 0
 
     @property
     def enough(self) -> bool:
@@ -185,7 +187,14 @@ class Verdict:
             text = _("Measured on all %(n)d labeled queries, each by a router that was not trained on it.")
         else:
             text = _("Measured on %(n)d queries that it was not trained on.")
-        return text % {"n": self.queries}
+        text %= {"n": self.queries}
+        if self.retired:
+            text += " " + ngettext(
+                "%(n)d more needs a retired agent and is left out.",
+                "%(n)d more need a retired agent and are left out.",
+                self.retired,
+            ) % {"n": self.retired}
+        return text
 
     def compared(self) -> str:
         """The model in use on the same queries, and the conclusion; "" where there is none or it was not compared."""
@@ -256,7 +265,8 @@ def _alone(card: Card, standing: Standing | None) -> Verdict | None:
     if "exact" not in card.figures:
         return None
     if standing is not None:
-        return Verdict(standing.queries, folds=0, right=Interval.of(standing.figures["exact"]["ours"]))
+        right, retired = Interval.of(standing.figures["exact"]["ours"]), standing.figures.get("retired", {})
+        return Verdict(standing.queries, folds=0, right=right, retired=retired.get("queries", 0))
     return Verdict(
         queries=card.checked,
         folds=card.folded.folds if card.folded else 0,

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.urls import reverse
 
+from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
@@ -70,6 +71,27 @@ def test_it_is_measured_again_when_gold_changes_and_only_then(pool: Pool) -> Non
     labeled_later(pool, 3)
     assert standings.measure_all() == 1
     assert Standing.objects.get().queries == queries + 3
+
+
+def test_queries_that_need_a_retired_agent_are_left_out_and_counted(pool: Pool) -> None:
+    label(pool, 72)
+    weak = made(pool, WEAK)
+    gate.promote(weak, actor=None, override="first")
+    standings.measure(pool)
+    before = Standing.objects.get()
+    pools.retire(pool.agents.get(number=2), actor=None)
+    assert standings.measure(pool)
+    needing = sum(2 in required for required in before.required)
+    after, judged = Standing.objects.get(), verdict.of(weak)
+    assert judged is not None
+    assert (after.queries, judged.retired) == (before.queries - needing, needing)
+    assert after.required.count([]) == before.required.count([]), "nobody has said that they need nobody now"
+    assert f"{needing} more need a retired agent and are left out." in judged.sentence()
+
+    pools.restore(pool.agents.get(number=2), actor=None)
+    standings.measure(pool)
+    assert Standing.objects.get().queries == before.queries
+    assert "retired" not in verdict.of(weak).sentence()  # type: ignore[union-attr]
 
 
 def test_what_a_model_learnt_from_or_read_or_was_unsure_of_does_not_count(pool: Pool) -> None:
