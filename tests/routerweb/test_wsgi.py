@@ -83,6 +83,24 @@ def test_an_unknown_host_is_left_to_django_to_refuse(call, host):
     assert status == 400
 
 
+@pytest.mark.parametrize("path", ["/api/health/", "/api/ready/", "/api/metrics/"])
+def test_a_machine_may_be_asked_by_its_own_address_and_without_tls(call, settings, path):
+    settings.METRICS, settings.SECURE_SSL_REDIRECT = True, True
+    from routerweb import wsgi
+
+    wsgi.calls.load_middleware()
+    try:
+        asked = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_HOST": "10.1.2.3:8000"}
+        assert call(b"", **asked)[0] == (403 if "metrics" in path else 200), "a key that only routes reads no metrics"
+        assert call(b"", **asked, HTTP_X_FORWARDED_PROTO="https")[0] == 400, "through the proxy, hosts are checked"
+        through = asked | {"HTTP_HOST": "127.0.0.1", "HTTP_X_FORWARDED_PROTO": "http"}
+        assert call(b"", **through)[0] == 301
+        assert call(b"", **asked | {"PATH_INFO": "/api/agents/"})[0] == 400
+    finally:
+        settings.SECURE_SSL_REDIRECT = False
+        wsgi.calls.load_middleware()
+
+
 def test_where_tls_is_required_plain_http_is_redirected(call, settings):
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -29,23 +29,27 @@ from training_app.api.errors import Refused, unknown_host
 
 #: Addresses whose views ask the database nothing.
 FROM_MEMORY = frozenset({"/api/route/", "/api/route/batch/", "/api/mcp/"})
+#: What balancers, probes and Prometheus ask of one machine by its own address, without TLS and past the proxy.
+OF_A_MACHINE = frozenset({"/api/health/", "/api/ready/", "/api/metrics/"})
 
 
 class ApiSecurity(SecurityMiddleware):
     """The host has to be one of ALLOWED_HOSTS and the connection secure where it has to be; answers tell their length.
 
+    What is asked of one machine, not through the proxy, may come by any name and over http: no answer to it depends on either.
     The headers that tell a browser what a page may do are left out: an answer of the API is no page.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer; an error where the host is not this site's, a redirect where the connection has to be secure."""
+        direct = request.path_info in OF_A_MACHINE and "HTTP_X_FORWARDED_PROTO" not in request.META
         try:
-            if not admission.known_host(request.META.get("HTTP_HOST", "")):
+            if not direct and not admission.known_host(request.META.get("HTTP_HOST", "")):
                 request.get_host()  # it says what is wrong with the host
         except DisallowedHost:
             response = refusal(unknown_host(request.META.get("HTTP_HOST", "")))
         else:
-            moved = self.process_request(request) if self.redirect else None
+            moved = self.process_request(request) if self.redirect and not direct else None
             response = moved or cast(HttpResponse, self.get_response(request))
         headers = response.headers
         if not response.streaming:  # a file knows its length
