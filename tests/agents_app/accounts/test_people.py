@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from io import StringIO
 from smtplib import SMTPException
 from typing import Any
 from urllib.parse import urlparse
@@ -9,6 +10,7 @@ from urllib.parse import urlparse
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from agents_app import keys
@@ -16,7 +18,7 @@ from agents_app.access import Role, roles_of
 from agents_app.accounts import mail as agents_mail
 from agents_app.accounts import people
 from agents_app.accounts.people import PeopleError
-from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
+from agents_app.models import ApiKey, AuditEntry, Pool, PoolRole, Stamp
 from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -228,3 +230,14 @@ def test_sign_up_is_closed() -> None:
         assert Client().post(path, form).status_code == 404
     assert Client().post("/admin/auth/user/add/", form)["Location"].startswith("/admin/login/?next=")
     assert not User.objects.exists()
+
+
+def test_a_command_invites_to_one_pool(pool: Pool) -> None:
+    out = StringIO()
+    call_command("invite_user", "cem@example.com", "--role", "ops", "--pool", pool.slug, stdout=out, stderr=StringIO())
+    assert "/password/set/" in out.getvalue()
+    user = User.objects.get(username="cem@example.com")
+    assert (list(user.groups.all()), PoolRole.objects.get(user=user).role) == ([], Role.OPS)
+    with pytest.raises(CommandError, match="no pool 'other'"):
+        call_command("invite_user", "dan@example.com", "--pool", "other", stderr=StringIO())
+    assert not User.objects.filter(username="dan@example.com").exists()
