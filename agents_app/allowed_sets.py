@@ -26,10 +26,14 @@ def rules_of(pool: Pool, agents: Sequence[Agent]) -> Rules:
 def set_rules(pool: Pool, rules: Rules, *, actor: Who) -> None:
     """Replace the pool's rules. Raises PoolError for a rule that names no agent of the pool, or the same agent twice."""
     agents = {agent.number: agent for agent in pool.agents.all()}
-    named = {agent for pair in (*rules.requires, *rules.excludes) for agent in pair}
-    named |= {agent for _name, members in rules.groups for agent in members}
-    for agent in sorted(named - agents.keys()):
-        raise PoolError(_("The pool has no agent %(number)s.") % {"number": agent})
+    named = {
+        "requires": rules.requires,
+        "excludes": rules.excludes,
+        "groups": [members for _name, members in rules.groups],
+    }
+    for field, sets in named.items():
+        for agent in sorted(frozenset().union(*sets) - agents.keys()):
+            raise PoolError(_("The pool has no agent %(number)s.") % {"number": agent}, field)
     if any(a == b for a, b in (*rules.requires, *rules.excludes)):
         raise PoolError(_("An agent neither requires nor excludes itself."))
     for name, members in rules.groups:

@@ -55,7 +55,7 @@ def refused_as(status: int, code: str, *errors: type[Exception], hint: str = "")
     try:
         yield
     except errors as error:
-        raise Refused(status, code, str(error), hint=hint) from None
+        raise Refused(status, code, str(error), field=getattr(error, "field", ""), hint=hint) from None
 
 
 def refusal_of(error: Exception, path: str) -> Refused:

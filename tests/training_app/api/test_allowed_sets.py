@@ -89,9 +89,11 @@ def test_ops_read_and_replace_them(pool: Pool) -> None:
     assert app.post("/api/allowed-sets/", body).json() == {"pool": "support", **body}
     assert app.get("/api/allowed-sets/").json() == {"pool": "support", **body}
     assert AuditEntry.objects.filter(action="pool.allowed_sets").count() == 1
-    refused = app.post("/api/allowed-sets/", {"requires": [[0, 99]]})
-    assert refused.status_code == 422
-    assert "no agent 99" in refused.json()["error"]["message"]
+    for field, value in (("requires", [[0, 99]]), ("groups", [{"name": "desk", "agents": [0, 99]}])):
+        refused = app.post("/api/allowed-sets/", {field: value})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["field"]) == (400, "invalid", field)
+        assert "no agent 99" in error["message"]
     assert app.get("/api/allowed-sets/").json()["most"] == 2
 
 

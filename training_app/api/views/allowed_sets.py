@@ -42,7 +42,7 @@ class AllowedSetsView(OpsView):
         """Replace all rules of the pool: every route obeys them at once, and the next model is trained under them."""
         body = self.body(shapes.SetAllowedSets)
         pool = self.pool(body["pool"])
-        with refused_as(422, "invalid", PoolError):
+        with refused_as(400, "invalid", PoolError):
             allowed_sets.set_rules(pool, Rules.from_config(body), actor=self.access.actor)
         return _told(pool)
 
