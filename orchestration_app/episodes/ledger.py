@@ -181,13 +181,16 @@ def _written(entries: list[tuple[_Wait, Entry]]) -> list[tuple[_Wait, Any, Excep
 def _done(work: Callable[[], T]) -> tuple[T | Any, Exception | None]:
     """What the work returned, or raised; while the database is away it is done again."""
     until = time.monotonic() + PATIENCE_SECONDS
+    waited = False
     while True:
         try:
             return work(), None
         except (OperationalError, InterfaceError) as error:
             if connection.in_atomic_block or time.monotonic() > until:
                 return None, error
-            log.warning("an episode's write waits for the database (%s); trying again", error)
+            if not waited:
+                log.warning("episodes wait for the database (%s); trying again", error)
+            waited = True
             connection.close()
             time.sleep(0.2)
         except Exception as error:  # told to who waits for it
