@@ -303,8 +303,10 @@ class InviteForm(forms.Form):
             self.fields["role"].choices = [choice for choice in ROLE_CHOICES if choice[0] == Role.LABELER]  # type: ignore[attr-defined]
             self.fields["role"].widget = forms.HiddenInput()
         if Role.OPS not in held:
-            pools = pools.filter(pk__in=[pool.pk for pool in pools if Role.OPS in roles_of(inviter, pool)])
+            operated = [pool.pk for pool in pools if Role.OPS in roles_of(inviter, pool)]
+            pools = pools.filter(pk__in=operated)
             self.fields["pool"].required = True
+            self.fields["pool"].empty_label = None if len(operated) == 1 else ""  # type: ignore[attr-defined]
         self.fields["pool"].queryset = pools  # type: ignore[attr-defined]
 
 

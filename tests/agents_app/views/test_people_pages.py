@@ -65,6 +65,13 @@ def test_ops_of_one_pool_invite_to_it_alone(person: Callable[[str], User], pool:
     assert not invited.groups.exists()
     assert [(held.pool, held.role) for held in invited.pool_roles.all()] == [(pool, "labeler")]
 
+    def offered() -> list[tuple[str, str]]:
+        return [(str(value), name) for value, name in client.get("/people/").context["form"].fields["pool"].choices]
+
+    assert offered() == [(pool.slug, pool.name)]
+    PoolRole.objects.create(user=olga, pool=other, role=PoolRole.Role.OPS)
+    assert offered()[0] == ("", ""), "one of several is chosen, and never all"
+
 
 def test_roles_change_and_the_last_admin_stays(admin: Client, person: Callable[[str], User]) -> None:
     labeler, me = person("labeler"), person("admin")
