@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray
@@ -19,20 +20,38 @@ from training_app.engine.llm import LLMError
 from training_app.engine.progress import Progress, ScorerProgress, streamed
 from training_app.engine.reading.encoders import quick
 from training_app.engine.reading.stacking import joined
+from training_app.engine.routing.allowed import NO_LIMITS, Allowed, Rules, allowed_for, walk
 from training_app.engine.routing.checkpoints import Scores
 
 
-def baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:
-    """The sets that each baseline selects for the measured rows."""
+def baseline_phase(data: Prepared, seed: int, rules: Rules) -> Generator[Progress, None, dict[str, BoolArray]]:
+    """The sets that each baseline selects for the measured rows: allowed ones, as the router may answer no others."""
 
     def work(progress: ScorerProgress) -> dict[str, BoolArray]:
         cards = {}
         for i, (name, fit) in enumerate(BASELINES.items()):
             progress(i, len(BASELINES), name)
-            cards[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
+            selected = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
+            if rules:
+                allowed = allowed_for(rules, tuple(data.agents))
+                selected = within(selected, allowed, data.train.rows.required.mean(axis=0))
+            cards[name] = selected
         return cards
 
     return (yield from streamed(work, "baselines"))
+
+
+def within(selected: BoolArray, allowed: Allowed, often: NDArray[np.floating]) -> BoolArray:
+    """Allowed sets in place of those that are not, bool[N, A]: with all that the selected agents require, and of agents that may not
+    be together those that are needed more `often`, float[A]."""
+    result = selected.copy()
+    for row in np.flatnonzero(~allowed.holds(selected)):
+        values = np.where(selected[row], often, -2.0)  # who is only required comes along, and never alone
+        available = (selected[row] @ allowed.needs.astype(np.float64)) > 0
+        order, _steps, _full = walk(lambda _chosen, q=values: (q, -1.0), available, allowed, NO_LIMITS)
+        result[row] = False
+        result[row, order] = True
+    return result
 
 
 def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, LlmResult | None]:

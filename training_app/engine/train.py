@@ -124,7 +124,7 @@ def _trained(
     baselines: dict[str, BoolArray] = {}
     if config.baselines:
         with _timed(timing, "baselines"):
-            baselines = yield from rivals.baseline_phase(data, config.seed)
+            baselines = yield from rivals.baseline_phase(data, config.seed, rules)
         if config.recipe == "scores":
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from rivals.llm_phase(config, llm, data)
@@ -249,7 +249,7 @@ def _folded(
     learnt = yield from _policy_phase(config, data, scores, "", None, rules)
     router = calibrate(config, data, learnt).router
     answers.append(guarantee.answers_of_fold(config.wrong, data, router))
-    sets = (yield from rivals.baseline_phase(data, config.seed)) if baselines else {}
+    sets = (yield from rivals.baseline_phase(data, config.seed, rules)) if baselines else {}
     if baselines and config.recipe == "scores":
         sets |= _rules_as_baselines(data, learnt, router)
     return {"": router.selections(data.measured.rows.texts), **sets}

@@ -7,6 +7,7 @@ from tests.engine.routing.test_exact import obeys, random_rules, roster, sets_of
 from training_app.engine.config import Config
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.rivals import within
 from training_app.engine.routing import decision, exploring
 from training_app.engine.routing.allowed import BadRules, Rules, SetLimits, allowed_for, walk
 from training_app.engine.routing.bayes import BayesPolicy
@@ -47,6 +48,24 @@ def test_every_walk_ends_in_an_allowed_set(seed: int) -> None:
             greedy(policy, x[[i]], x[[i], :0], available[[i]], SetLimits(allowed=allowed))[1][0] for i in range(10)
         ]
         assert (np.stack(alone) == order).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_baselines_answer_allowed_sets(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    allowed = allowed_for(random_rules(rng, 5), roster(rng.uniform(0, 1, 5)))
+    sets = sets_of(5)
+    answered = within(sets, allowed, rng.random(5))
+    assert allowed.holds(answered).all()
+    assert (answered == sets)[allowed.holds(sets)].all()
+    assert not (answered & ~(sets.astype(float) @ allowed.needs > 0)).any(), "nobody joins but who is required"
+
+
+def test_of_agents_that_may_not_be_together_a_baseline_keeps_the_more_needed() -> None:
+    allowed = allowed_for(Rules(requires=((10, 12),), excludes=((10, 11),)), roster([0, 0, 0]))
+    both = np.array([[True, True, False]])
+    assert within(both, allowed, np.array([0.5, 0.3, 0.1])).tolist() == [[True, False, True]]
+    assert within(both, allowed, np.array([0.3, 0.5, 0.9])).tolist() == [[False, True, False]]
 
 
 def test_who_is_required_comes_along() -> None:
