@@ -16,11 +16,13 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from agents_app import allowed_sets
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Label, Snapshot, Split
 from datasets_app.queries import splits
+from training_app.engine.routing.allowed import Rules
 
 #: An agent with fewer training queries than this is warned about.
 FEW_QUERIES = 10
@@ -32,6 +34,7 @@ NOT_ASKED = 0.10
 MATTERS = ("include_llm", "promote", "baselines")
 #: Agents that one warning names.
 NAMED = 8
+NO_RULES = Rules()
 
 
 class Warning(NamedTuple):
@@ -47,7 +50,8 @@ class Facts:
 
     `sizes`: queries by split ("" for those without one yet). `needed`: agent id → queries for training that need it, those without a
     split among them; `none`: those that need no agent. `asked`: (query, agent) pairs that somebody was asked about, of `pairs`.
-    `llm`: split → queries that only an LLM has labeled. `agents`: agent id → name.
+    `llm`: split → queries that only an LLM has labeled. `agents`: agent id → name. `barred`: queries that need a set which the
+    pool's rules do not allow.
     """
 
     sizes: Mapping[str, int]
@@ -57,6 +61,7 @@ class Facts:
     pairs: int
     llm: Mapping[str, int]
     agents: Mapping[int, str]
+    barred: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ def preview(
     baselines: bool = True,
 ) -> Preview:
     """Counts and warnings for a snapshot, or for the pool's gold as it is now, under the settings that matter to them."""
-    facts = of_snapshot(snapshot.pk, snapshot.digest) if snapshot else of_gold(pool, include_llm)
+    rules = Rules.from_config(pool.allowed_sets or {})
+    facts = of_snapshot(snapshot.pk, snapshot.digest, rules) if snapshot else of_gold(pool, include_llm)
     return _of_facts(pool, facts, warn=promote and not baselines)
 
 
@@ -107,18 +113,20 @@ def _of_facts(pool: Pool, facts: Facts, *, warn: bool = False) -> Preview:
 def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
     """The pool's gold as it is now, over its active agents; with `include_llm` also what only an LLM has labeled, where that counts.
     None leaves it to the pool, as `snapshots.take` does."""
-    agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
+    roster = list(Agent.objects.active().filter(pool=pool).only("number", "name", "cost"))
+    agents, rules = {agent.number: agent.name for agent in roster}, allowed_sets.rules_of(pool, roster)
     gold = Gold.objects.of(pool)
     # Queries that say the same are counted by the database: there are far fewer different sets than queries.
     grouped = gold.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
-    none = answered = 0
+    none = answered = barred = 0
 
     def add(rows: Iterable[tuple[str, list[int], list[int], int]], to: Counter[str]) -> None:
-        nonlocal none, answered
+        nonlocal none, answered, barred
         for split, required, ids, count in rows:
             to[split] += count
+            barred += 0 if rules.permits(agents.keys() & set(required)) else count
             answered += len(agents.keys() & set(ids)) * count
             if split in (Split.TRAIN, ""):  # most of those without a split become training queries
                 none += 0 if required else count
@@ -133,7 +141,7 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
         by_set = alone.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
         add(by_set, llm)
         sizes.update(llm)
-    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), llm, agents)
+    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), llm, agents, barred)
 
 
 def counted(pool: Pool) -> Mapping[str, Any]:
@@ -141,7 +149,7 @@ def counted(pool: Pool) -> Mapping[str, Any]:
     facts = of_gold(pool)
     training = {
         "sizes": dict(facts.sizes), "needed": list(facts.needed.items()), "none": facts.none, "asked": facts.asked,
-        "pairs": facts.pairs, "llm": dict(facts.llm),
+        "pairs": facts.pairs, "llm": dict(facts.llm), "barred": facts.barred,
     }  # fmt: skip
     return {"training": training}
 
@@ -149,26 +157,29 @@ def counted(pool: Pool) -> Mapping[str, Any]:
 def _facts(pool: Pool, counts: Mapping[str, Any]) -> Facts:
     agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
     needed = dict(counts["needed"])
-    return Facts(counts["sizes"], needed, counts["none"], counts["asked"], counts["pairs"], counts["llm"], agents)
+    figures = counts["none"], counts["asked"], counts["pairs"], counts["llm"]
+    return Facts(counts["sizes"], needed, *figures, agents, counts.get("barred", 0))
 
 
 @lru_cache(maxsize=32)
-def of_snapshot(snapshot_id: int, _digest: str) -> Facts:
-    """What a snapshot holds."""
+def of_snapshot(snapshot_id: int, _digest: str, rules: Rules = NO_RULES) -> Facts:
+    """What a snapshot holds; `rules` say which sets are allowed now."""
     snapshot = Snapshot.objects.get(pk=snapshot_id)
     agents = {entry["id"]: entry["name"] for entry in snapshot.roster}
+    rules = rules.priced({entry["id"]: entry["cost"] for entry in snapshot.roster})
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
-    none = answered = 0
+    none = answered = barred = 0
     llm: Counter[str] = Counter()
     for row in snapshots.rows(snapshot):
         sizes[row["split"]] += 1
         answered += len(row["asked"])
         llm[row["split"]] += row.get("judge") == Label.Source.LLM
+        barred += not rules.permits(row["required"])
         if row["split"] == Split.TRAIN:
             needed.update(row["required"])
             none += not row["required"]
-    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), +llm, agents)
+    return Facts(sizes, needed, none, answered, sum(sizes.values()) * len(agents), +llm, agents, barred)
 
 
 # ---------------------------------------------------------------------------------------------------- warnings
@@ -231,6 +242,13 @@ def _agents(pool: Pool, facts: Facts) -> Iterator[Warning]:
 
 
 def _labels(pool: Pool, facts: Facts) -> Iterator[Warning]:
+    if facts.barred:
+        text = ngettext(
+            "%(count)d labeled query needs agents that the allowed sets do not allow together: no model answers it right.",
+            "%(count)d labeled queries need agents that the allowed sets do not allow together: no model answers them right.",
+            facts.barred,
+        )
+        yield Warning(text % {"count": facts.barred}, reverse("settings_allowed_sets", args=[pool.slug]))
     missing = facts.pairs - facts.asked
     if missing > NOT_ASKED * facts.pairs:
         text = _(

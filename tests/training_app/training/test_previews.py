@@ -7,12 +7,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from agents_app import pools
+from agents_app import allowed_sets, pools
 from agents_app.models import Pool
 from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import Dataset, Gold, Query, Snapshot, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
 from tests.training_app.labeled import label
+from training_app.engine.routing.allowed import Rules
 from training_app.pages.home import home_views
 from training_app.training import near_duplicates as near
 from training_app.training import previews
@@ -54,6 +55,20 @@ def test_gold_and_its_snapshot_count_alike(labeled: Pool) -> None:
     assert (live.queries, live.agents) == (72, 3)
     assert live.splits == (("Train", 45), ("Validation", 9), ("Test", 18))
     assert live.warnings == ()
+
+
+def test_labels_that_need_sets_which_are_not_allowed_are_counted(labeled: Pool) -> None:
+    add(labeled, "an invoice for a lost parcel", [0, 1], "train")
+    taken = snapshots.take(labeled)
+    assert "allowed" not in texts(previews.preview(labeled))
+    allowed_sets.set_rules(labeled, Rules(excludes=((0, 1),)), actor=None)
+    both = [
+        required for required in Gold.objects.of(labeled).values_list("required", flat=True) if {0, 1} <= {*required}
+    ]
+    for found in (previews.preview(labeled), previews.preview(labeled, taken)):
+        (warning,) = (one for one in found.warnings if "allowed" in one.text)
+        assert warning.text.startswith(f"{len(both)} labeled ")
+        assert warning.address == reverse("settings_allowed_sets", args=["support"])
 
 
 def test_it_costs_the_same_however_many_labels_there_are(labeled: Pool, django_assert_num_queries: Callable) -> None:
