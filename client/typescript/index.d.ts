@@ -47,6 +47,7 @@ export interface Agent {
 }
 
 export interface Outcome {
+  pool?: string;
   rating?: number;
   comment?: string;
   agents_used?: number[];

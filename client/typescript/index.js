@@ -36,9 +36,9 @@ export class Client {
     return (await this.call("POST", "/route/batch/", { pool: this.pool, ...options, queries: asked })).results;
   }
 
-  /** What became of an answer; `more` is `rating`, `comment`, `agents_used`, `served`. */
+  /** What became of an answer; `more` is `rating`, `comment`, `agents_used`, `served`, and `pool` where it is not the client's own. */
   async report(decisionId, success, more = {}) {
-    await this.call("POST", "/outcomes/", { decision_id: decisionId, success, ...more });
+    await this.call("POST", "/outcomes/", { pool: this.pool, decision_id: decisionId, success, ...more });
   }
 
   /** The pool's agents. */
@@ -55,7 +55,7 @@ export class Client {
       const pause = reply?.headers.get("Retry-After") ? 1000 * Number(reply.headers.get("Retry-After")) : 100 * 2 ** tried;
       if (tried >= this.retries || !(Date.now() + pause < end)) {
         if (reply?.status === 429) return read(reply);
-        throw new Unreachable(reply ? `The server answered ${reply.status}.` : `The server did not answer: ${error.message}`);
+        throw new Unreachable(reply ? `The server answered ${reply.status}.` : `The server did not answer: ${error.cause?.message || error.message}`);
       }
       await sleep(pause);
     }

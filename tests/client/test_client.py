@@ -1,6 +1,7 @@
 """The Python client: against servers that are busy or away, and with an exported model in their place."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,3 +176,16 @@ def test_a_list_is_followed_part_by_part() -> None:
     assert [one.get("cursor") for one in asked] == [None, "b3Q&x=", "bGFzdA"]
     assert {(one["pool"], one["agent"]) for one in asked} == {("support", "2")}
     assert asyncio.run(beside()) == [1, 2, 3]
+
+
+def test_an_outcome_names_the_pool_whose_decision_may_not_be_written_yet() -> None:
+    sent: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(201, json={})
+
+    with Client("http://x", "k", pool="support", transport=httpx.MockTransport(answer)) as client:
+        client.report("d", success=True)
+        client.report("d", success=True, pool="sales", rating=2)
+    assert [body["pool"] for body in sent] == ["support", "sales"]

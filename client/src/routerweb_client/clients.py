@@ -79,7 +79,7 @@ class _Shared(Generic[Http, Transport]):
         return _body(pool or self._pool, options, queries=bodies), [{**options, **_query(query)} for query in queries]
 
     def _outcome(self, decision_id: str, success: bool, more: Mapping[str, Any]) -> dict[str, Any]:
-        return _body(None, more, decision_id=decision_id, success=success)
+        return _body(self._pool, more, decision_id=decision_id, success=success)
 
     def _decisions(self, pool: str | None, which: Mapping[str, Any]) -> dict[str, Any]:
         return {name: str(value) for name, value in _body(pool or self._pool, which).items()}
@@ -151,7 +151,8 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
             return self._in_place(alone, error)
 
     def report(self, decision_id: str, success: bool, **more: Any) -> None:
-        """What became of an answer: `rating`, `comment`, `agents_used`, `served`. Raises Refused and Unreachable."""
+        """What became of an answer: `rating`, `comment`, `agents_used`, `served`; `pool` where the answer is not of the client's own.
+        Raises Refused and Unreachable."""
         request = Request("POST", "/outcomes/", self._outcome(decision_id, success, more))
         self._call(request, self._admitted())
 

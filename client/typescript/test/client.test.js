@@ -41,7 +41,10 @@ test("many queries, an outcome, the agents", async () => {
   assert.equal((await client().routeBatch(["one", [{ role: "user", content: "two" }]])).length, 2);
   assert.deepEqual(seen.at(-1).body.queries, ["one", { messages: [{ role: "user", content: "two" }] }]);
   await client().report("d", false, { rating: 2 });
-  assert.deepEqual(seen.at(-1).body, { decision_id: "d", success: false, rating: 2 });
+  assert.deepEqual(seen.at(-1).body, { pool: "support", decision_id: "d", success: false, rating: 2 });
+  replies.unshift([200, {}]);
+  await client().report("d", true, { pool: "sales" });
+  assert.equal(seen.at(-1).body.pool, "sales");
   assert.equal((await client().agents())[0].name, "Billing");
   assert.equal(seen.at(-1).url, "/api/agents/?pool=support");
 });
@@ -85,5 +88,6 @@ test("a busy server is asked again, and a server that is away is unreachable", a
   await assert.rejects(client().route("x"), Unreachable);
   replies = [[503, {}, { "Retry-After": "60" }]];
   await assert.rejects(client().route("x"), Unreachable);
-  await assert.rejects(new Client("http://127.0.0.1:9", "k", { retries: 0 }).route("x"), Unreachable);
+  const away = new Client("http://127.0.0.1:9", "k", { retries: 0 }).route("x");
+  await assert.rejects(away, (error) => error instanceof Unreachable && !error.message.includes("fetch failed"));
 });
