@@ -166,6 +166,12 @@ class NextView(TaskView):
         body = self.body(shapes.NextRequest)
         pool, orchestra = self.orchestra(body)
         decider = orchestra.deciding(at_once=True)
+        roster = policies.roster(pool)
+        for place, past_call in enumerate(body["history"]):
+            if past_call["agent"] not in roster:
+                field = f"history[{place}].agent"
+                words = f"{field} names {past_call['agent']}, which is no agent of {pool.slug}."
+                raise Refused(400, "invalid", words, field=field)
         calls = [
             Call(
                 past_call["agent"], past_call["output"], past_call["failed"], past_call["cost"],
@@ -173,7 +179,6 @@ class NextView(TaskView):
             )
             for past_call in body["history"]
         ]  # fmt: skip
-        roster = policies.roster(pool)
         routable = frozenset(agent.id for agent in roster.values() if agent.state == "active" and agent.available)
         limits = Limits(
             max_steps=min(body["max_steps"] or 0, settings.EPISODE_STEPS), budget=body["budget"],

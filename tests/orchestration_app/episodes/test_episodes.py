@@ -302,6 +302,8 @@ def test_the_decision_alone_calls_nobody(chats: Served, app: Application) -> Non
     history = [{"agent": number, "output": "x"} for number in range(3)]
     last = app.post("/api/orchestrate/next/", {**TASK, "history": history}).json()
     assert (last["agent"], last["stop_reason"]) == (None, "stop")
+    stray = app.post("/api/orchestrate/next/", {**TASK, "history": [*history, {"agent": 99, "output": "x"}]})
+    assert (stray.status_code, stray.json()["error"]["field"]) == (400, "history[3].agent")
     assert not Episode.objects.exists()
     assert chats.asked.total() == 0
 
