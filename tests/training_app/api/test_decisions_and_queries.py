@@ -60,7 +60,7 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("asked", "places"),
         [
-            ("agent=1", [1]), ("agent=7", []), ("model=support-1", [2, 1, 0]), ("stop_reason=none", [2]), ("limit=1", [2]),
+            ("agent=1", [1]), ("model=support-1", [2, 1, 0]), ("stop_reason=none", [2]), ("limit=1", [2]),
             ("stop_reason=stop&agent=0", [0]), ("since=2999-01-01T00:00:00Z", []), ("until=2999-01-01T00:00:00Z", [2, 1, 0]),
         ],
     )  # fmt: skip
@@ -76,7 +76,8 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("asked", "field"),
         [
-            ("agent=x", "agent"), ("model=support-9", "model"), ("model=x", "model"), ("stop_reason=why", "stop_reason"),
+            ("agent=x", "agent"), ("agent=7", "agent"), ("model=support-9", "model"),
+            ("model=x", "model"), ("stop_reason=why", "stop_reason"),
             ("since=yesterday", "since"), ("until=2026-13-01", "until"), ("limit=1000", "limit"), ("cursor=x", "cursor"),
             ("cursor=WyIxIl0", "cursor"),
         ],

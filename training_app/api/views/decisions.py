@@ -72,6 +72,8 @@ class DecisionsView(ListView):
                 model = registry.chosen(pool, values["model"]).pk
             except registry.RegistryError as error:
                 raise Refused(400, "invalid", f"model: {error}", field="model") from None
+        if values["agent"] is not None and not pool.agents.filter(number=values["agent"]).exists():
+            raise Refused(400, "invalid", f"agent: the pool has no agent {values['agent']}.", field="agent")
         return reading.Search(
             agent=values["agent"], model=model, descriptions=descriptions, reason=values["stop_reason"], since=values["since"],
             until=values["until"],
