@@ -16,6 +16,7 @@ from tests.clients import signed_in
 from tests.training_app.labeled import label
 from tests.training_app.words import PERFECT, WEAK, WordRouter, card
 from training_app.models import Comparison, RouterModel, Standing
+from training_app.pages.home import facts, questions
 from training_app.training import runs
 from training_app.versions import comparisons, gate, standings, verdict
 
@@ -60,6 +61,9 @@ def test_the_verdict_is_that_on_the_queries_of_all_models(pool: Pool) -> None:
     assert judged.sentence().startswith("About 100 of 100")
     assert "67 (" in judged.sentence()
     assert "This model is better." in judged.sentence()
+    answer = questions._better(pool, facts.of([pool])[pool.pk]).answer
+    assert answer.startswith(f"{perfect.name}: About 100 of 100"), answer
+    assert f"The model in use, {weak.name}: 67 (" in answer
 
 
 def test_it_is_measured_again_when_gold_changes_and_only_then(pool: Pool) -> None:

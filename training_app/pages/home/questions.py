@@ -127,7 +127,7 @@ def _better(pool: Pool, pool_facts: Facts) -> Question:
     question, candidate = _("Is there a better one?"), pool_facts.candidate
     if candidate is not None:
         judged = verdict.of(candidate)
-        text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
+        text = f"{judged.share()} {judged.compared()}".strip() if judged else _("It was never judged.")
         if pool_facts.active is None and (beside := scorecards.descriptions(candidate.card)):
             text = beside
         return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
