@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,15 @@ def within(selected: BoolArray, allowed: Allowed, often: NDArray[np.floating]) -
     for row in np.flatnonzero(~allowed.holds(selected)):
         values = np.where(selected[row], often, -2.0)  # who is only required comes along, and never alone
         available = (selected[row] @ allowed.needs.astype(np.float64)) > 0
-        order, _steps, _full = walk(lambda _chosen, q=values: (q, -1.0), available, allowed, NO_LIMITS)
+        order, _steps, _full = walk(partial(_always, values), available, allowed, NO_LIMITS)
         result[row] = False
         result[row, order] = True
     return result
+
+
+def _always(values: NDArray[Any], _selected: BoolArray) -> tuple[NDArray[Any], float]:
+    """The same values of agents whoever is selected, each but those below -1 worth more than STOP."""
+    return values, -1.0
 
 
 def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, LlmResult | None]:
