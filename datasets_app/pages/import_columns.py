@@ -24,7 +24,7 @@ from datasets_app.traces import exports as trace_exports
 from routerweb.http import page, reads_file, wants_fragment
 from training_app.engine.data.examples import Agent
 
-#: Values that no agent is called by which the page asks about; more mean that the column is none of labels.
+#: Values that no agent is called by which the page asks about at once, those of most rows first.
 MOST_VALUES = 40
 #: What the page calls a further column of labels, and how it is read then.
 FURTHER = {"more_labels": label_columns.NAMES_AGENTS, "mark": label_columns.MARK}
@@ -87,7 +87,7 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
             problem = _("Choose the column that holds the query's text.")
     except Unreadable as error:
         problem = str(error)
-    values = _values_shown(checked, sent) if checked else []
+    values, more_values = _values_shown(checked, sent) if checked else ([], 0)
     if request.method == "POST" and checked is not None:
         problem = _undecided(values, sent)
         if not problem:
@@ -104,10 +104,10 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         "looked": looked,
         "checked": checked,
         "lost": checked.lost if checked else 0,
-        "values": values[:MOST_VALUES],
+        "values": values,
         "guessed": any(value.chosen for value in values),
         "open_values": sum(not value.chosen for value in values),
-        "more_values": max(len(values) - MOST_VALUES, 0),
+        "more_values": more_values,
         "agents": agents,
         "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),
         "are_traces": reading.shape in trace_exports.NAMES,
@@ -211,20 +211,15 @@ def _chosen(sent: Mapping[str, str]) -> dict[str, list[int] | None]:
     return decided
 
 
-def _values_shown(checked: checking.Check, sent: Mapping[str, str]) -> list[LabelValue]:
-    """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
-    answers = [LabelValue(value, 0, "", chosen, None) for value, chosen in _choices(sent) if chosen]
-    for unknown in checked.strange:
-        answers.append(
-            LabelValue(
-                unknown.value,
-                unknown.count,
-                unknown.text,
-                str(unknown.guess.id) if unknown.guess else "",
-                unknown.guess,
-            )
-        )
-    return answers
+def _values_shown(checked: checking.Check, sent: Mapping[str, str]) -> tuple[list[LabelValue], int]:
+    """The values to be asked about, and how many more there are: those that are not understood, each with a guess chosen, then those
+    that have been decided."""
+    strange = [
+        LabelValue(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess)
+        for one in checked.strange
+    ]
+    decided = [LabelValue(value, 0, "", chosen, None) for value, chosen in _choices(sent) if chosen]
+    return [*strange[:MOST_VALUES], *decided], max(len(strange) - MOST_VALUES, 0)
 
 
 def _undecided(values: list[LabelValue], sent: Mapping[str, str]) -> str:

@@ -135,6 +135,22 @@ def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> 
 
 
 @pytest.mark.at_length
+def test_values_beyond_the_first_page_are_asked_about_once_those_are_decided(ops: Client, clinic: Pool) -> None:
+    spelled = [f"Pharmacy{letter * 2}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    spelled += [f"Billing{letter * 2}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    address = send(ops, messy.csv(";", ("Question", "Team"), [(f"my {one}", one) for one in spelled]).encode())
+    page = ops.get(address)
+    assert "12 more values are not understood: they come after these. Is this the column" in page.text
+    page = ops.post(address, fields(page))
+    assert page.status_code == 422
+    sent = fields(page)
+    assert {sent[f"value-{place}"] for place in range(52)} == set(spelled), "nothing that was decided is lost"
+    assert {sent[f"value-{place}"] for place in range(12)} == set(spelled[40:]), "and what is asked anew stands on top"
+    assert ops.post(address, sent).status_code == 302
+    tasks.read_upload(Import.objects.get().pk)
+    assert Gold.objects.count() == 52
+
+
 def test_an_unknown_agent_is_made_there_and_goes_with_the_import(ops: Client, clinic: Pool) -> None:
     address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
     form = fields(ops.get(address))
