@@ -26,6 +26,8 @@ _BETWEEN = (
 _MAYBE_BETWEEN = r"(\s*[;,|/+&#\r\n]\s*|\s+(?:and|und|et|y|и)\s+)"
 #: What stands between names and in none of them.
 _SURELY_BETWEEN = r"[;|\r\n]"
+#: How German and the Nordic languages write their letters where a keyboard has none of them.
+_WRITTEN_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "æ": "ae", "å": "aa"})
 #: A guess at what an unknown value means is as like it as this, at least.
 LIKE = 0.55
 #: Characters of a cell that may name several agents by parts of their names.
@@ -183,7 +185,8 @@ class Values:
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[\W_]+", "", normalise(name))
+    """A name's letters and digits alone, with umlauts written out: “Zaehlerstand” is Zählerstand."""
+    return re.sub(r"[\W_]+", "", normalise(name)).translate(_WRITTEN_OUT)
 
 
 def _opened(value: Any) -> Any:

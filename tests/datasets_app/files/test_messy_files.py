@@ -17,6 +17,7 @@ from datasets_app.models import Dataset, Gold, Import, Label, Query
 from datasets_app.queries import adding
 from tests.datasets_app.files import messy
 from tests.datasets_app.files.messy import AGENTS, ALIASES, QUERIES
+from training_app.engine.data.examples import Agent
 
 pytestmark = pytest.mark.django_db
 FILES, EXPORTS = messy.files(), messy.exports()
@@ -274,3 +275,19 @@ def test_the_pool_of_a_team_is_not_needed_to_know_a_tool(clinic: Dataset) -> Non
     assert {looked_at(clinic, name, content).reading.shape.split("_")[0] for name, content in EXPORTS.items()} == {
         "label", "argilla", "doccano", "prodigy"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Zaehlerstand", "Zählerstand"),
+        ("STOERUNG GAS & WASSER", "Störung Gas & Wasser"),
+        ("Stoerung Gas & Wasser, Zaehlerstand", "Störung Gas & Wasser + Zählerstand"),
+        ("Zählerstand", "Zaehlerstand"),
+        ("Strasse", "Straße"),
+    ],
+)
+def test_umlauts_may_be_written_out(written: str, name: str) -> None:
+    names = name.split(" + ")
+    agents = [Agent(n, one) for n, one in enumerate([*names, "Störung Strom"])]
+    assert Values(agents, {}).of(written) == frozenset(range(len(names)))
