@@ -147,7 +147,7 @@ def test_import_queries_guesses_the_format_and_reports(pool: Pool, tmp_path: Pat
     out, err = run("import_queries", str(path), pool="support", dataset="Tickets", split="val")
     assert out == (
         "tickets.csv: 1 of 2 labels will be kept, 1 are not understood\n"
-        "  “9”: 1 rows, the first on line 3\n"
+        "  “9”: 1 row, the first on line 3\n"
         "tickets.csv: 2 rows, 1 queries added, 1 labels added, 0 unchanged, 1 left out\n"
     )
     assert "tickets.csv:3, required_agents: unknown agent 9" in err

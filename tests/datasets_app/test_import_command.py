@@ -33,6 +33,16 @@ def test_labels_that_all_fail_alike_stop_it_until_they_are_mapped(
     assert Import.objects.first().unchanged == 10
 
 
+def test_it_says_how_many_more_values_are_not_understood(
+    clinic: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "patients.csv"
+    path.write_text(messy.csv(";", ("Question", "Team(s)"), [(f"query {n}", f"Unit {n} of it") for n in range(25)]))
+    call_command("import_queries", str(path), "--check", pool="clinic")
+    out = capsys.readouterr().out
+    assert (out.count("1 row, the first on line"), "and 5 more values" in out) == (20, True)
+
+
 def test_the_rest_is_imported_where_that_is_said(clinic: Pool, file: str) -> None:
     call_command("import_queries", file, "--leave-out", pool="clinic")
     upload = Import.objects.get()

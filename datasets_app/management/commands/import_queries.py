@@ -162,7 +162,10 @@ class Command(BaseCommand):
             )
         for value in checked.strange[:SHOWN]:
             guess = f"; did you mean {value.guess.name}?" if value.guess else ""
-            self.stdout.write(f"  “{value.value}”: {value.count} rows, the first on line {value.line}{guess}")
+            rows = "row" if value.count == 1 else "rows"
+            self.stdout.write(f"  “{value.value}”: {value.count} {rows}, the first on line {value.line}{guess}")
+        if len(checked.strange) > SHOWN:
+            self.stdout.write(f"  and {len(checked.strange) - SHOWN} more values")
         if checked.pattern and checked.lost and not options["leave_out"] and not options["check"]:
             first = checked.strange[0]
             meant = first.guess.name if first.guess else "AGENT"
