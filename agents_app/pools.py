@@ -17,7 +17,8 @@ from django.utils.translation import gettext as _
 from agents_app import audit, checks
 from agents_app.audit import Who
 from agents_app.checks import PoolError
-from agents_app.models import Agent, HealthCheck, Pool, Stamp
+from agents_app.models import Agent, AgentSource, HealthCheck, Pool, Stamp
+from agents_app.sources.described import EXAMPLE, EXAMPLES, distinct
 from routerweb import hooks
 from training_app.engine.data import examples as data
 
@@ -52,8 +53,12 @@ def engine_agent(agent: Agent) -> data.Agent:
 
 def card_examples(agent: Agent) -> tuple[str, ...]:
     """Queries that the agent's approved cards say it is for, CARD_EXAMPLES at most; its `sources` may be prefetched."""
-    texts = [text for source in agent.sources.all() for text in source.examples]
-    return tuple(dict.fromkeys(texts))[:CARD_EXAMPLES]
+    return tuple(all_examples(agent)[:CARD_EXAMPLES])
+
+
+def all_examples(agent: Agent) -> list[str]:
+    """The same without a limit."""
+    return list(dict.fromkeys(text for source in agent.sources.all() for text in source.examples))
 
 
 def roster(pool: Pool, retired: bool = False) -> tuple[data.Agent, ...]:
@@ -324,9 +329,31 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
                 changes["code"] = code
             update_agent(row, actor=actor, **changes)
             after = (row.name, row.description, row.keywords, row.code, row.cost)
-            updated += after != before[agent.id]
-            unchanged += after == before[agent.id]
+            changed = after != before[agent.id]
+            if agent.examples:
+                changed |= _keep_examples(row, agent.examples)
+            updated += changed
+            unchanged += not changed
     return Loaded(created=created, updated=updated, unchanged=unchanged - created)
+
+
+def _keep_examples(agent: Agent, texts: Sequence[str]) -> bool:
+    """Keep what a list names as an agent's examples, as an approved card's: routing by descriptions reads them, and those that are new
+    go to the labeling queue, unconfirmed. Whether it changed anything."""
+    texts = list(distinct(texts, EXAMPLES, EXAMPLE))
+    kept = {"pool": agent.pool, "address": f"file:{agent.name}"}
+    source = AgentSource.objects.filter(**kept).first() or AgentSource(**kept, kind=AgentSource.Kind.CARD)
+    if source.agent_id == agent.pk and source.examples == texts:
+        return False
+    fresh = [text for text in texts if text not in all_examples(agent)]
+    described = {"name": agent.name, "description": agent.description, "keywords": list(agent.keywords)}
+    source.agent, source.examples, source.taken = agent, texts, {**described, "examples": texts}
+    source.checked_at = timezone.now()
+    source.save()
+    Stamp.bump()
+    if fresh:
+        hooks.examples_received(agent, fresh)
+    return True
 
 
 def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:

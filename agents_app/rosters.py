@@ -3,9 +3,10 @@
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import BinaryIO
+from dataclasses import asdict, dataclass, replace
+from typing import Any, BinaryIO
 
+import yaml
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -19,95 +20,134 @@ from agents_app.sources import cards
 from agents_app.sources.described import SourceError
 from training_app.engine.data import examples as data
 
-Listed = tuple[list[tuple[str, str]], tuple[data.Agent, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a text or a file lists: (name, description) pairs, agents, and the headings of a table's columns that are not read."""
+
+    lines: tuple[tuple[str, str], ...] = ()
+    agents: tuple[data.Agent, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.agents)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all agents."""
+        return [*(name for name, _description in self.lines), *(agent.name for agent in self.agents)]
+
+    def and_also(self, other: "Listed") -> "Listed":
+        """Both, one behind the other."""
+        return Listed(self.lines + other.lines, self.agents + other.agents, self.unread + other.unread)
+
+    def as_text(self) -> str:
+        """The same as `parse` reads it: lines where there are only names and descriptions, else YAML."""
+        agents = [(agent.name, agent.description) for agent in self.agents]
+        if all(agent == data.Agent(agent.id, agent.name, agent.description) for agent in self.agents) and not any(
+            agent.id >= 0 or agent.key or agent.examples for agent in self.agents
+        ):
+            listed = [*self.lines, *agents]
+            return "\n".join(": ".join(" ".join(part.split()) for part in parts if part) for parts in listed)
+        values = [{"name": name, "description": description} for name, description in self.lines]
+        values += [_filled(agent) for agent in self.agents]
+        return yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
+
+
+def _filled(agent: data.Agent) -> dict[str, Any]:
+    """What is said of an agent, by name."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(agent).items()}
+    if values.pop("id") >= 0:
+        return {"id": agent.id} | {name: value for name, value in values.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def parse(text: str, field: str = "agents") -> Listed:
-    """What a pasted text says: (name, description) pairs, and agents with ids of their own.
+    """What a pasted text says.
 
     Lines "Name: description", cells of a spreadsheet (name, then description), JSONL, a JSON array, or YAML: a list, or names with
     their descriptions. Raises PoolError that names the line or the agent at fault.
     """
     if not text.strip():
-        return [], ()
+        return Listed()
     return _listed(io.BytesIO(text.encode("utf-8", "replace")), "", field)
 
 
 def read_upload(upload: BinaryIO) -> Listed:
     """The same of an uploaded file: agents.jsonl, YAML, JSON or lines. Raises PoolError with the lines at fault."""
     listed = _listed(upload, str(getattr(upload, "name", "") or ""), "file")
-    if listed == ([], ()):
+    if not listed:
         raise pools.PoolError(_("The file contains no agent."), "file")
     return listed
 
 
-def among(upload: BinaryIO) -> str:
-    """The agents that a file brought for import lists, as a form takes them, a line each; "" where it lists none, or queries."""
+def among(upload: BinaryIO) -> Listed:
+    """The agents that a file brought for import lists; none where it lists none, or queries."""
     name = str(getattr(upload, "name", "") or "")
     try:
         (lists_agents,) = limited.run(files.describes_agents, upload, name, limits=limited.PAGE)
         upload.seek(0)
-        lines, agents = read_upload(upload) if lists_agents else ([], ())
+        return read_upload(upload) if lists_agents else Listed()
     except (Unreadable, pools.PoolError):
-        lines, agents = [], ()
-    upload.seek(0)
-    listed = [*lines, *((agent.name, agent.description) for agent in agents)]
-    return "\n".join(": ".join(" ".join(part.split()) for part in parts if part) for parts in listed)
+        return Listed()
+    finally:
+        upload.seek(0)
 
 
 def _listed(stream: BinaryIO, file_name: str, field: str) -> Listed:
     lines: list[tuple[str, str]] = []
     agents: list[data.Agent] = []
+    unread: list[str] = []
     try:
         for found_agent in limited.run(files.agents, stream, file_name, limits=limited.PAGE):
-            if "card" in found_agent:
+            if "unread" in found_agent:
+                unread.append(found_agent["unread"])
+            elif "card" in found_agent:
                 description = cards.described_by(found_agent["card"])
                 agents.append(
-                    data.Agent(-1 - len(agents), description.name, description.description, description.keywords)
+                    data.Agent(
+                        -1 - len(agents),
+                        description.name,
+                        description.description,
+                        description.keywords,
+                        examples=description.examples,
+                    )
                 )
             elif "id" in found_agent:
-                agents.append(data.Agent(**{**found_agent, "keywords": tuple(found_agent["keywords"])}))
+                lists = {name: tuple(found_agent[name]) for name in ("keywords", "examples")}
+                agents.append(data.Agent(**{**found_agent, **lists}))
             else:
                 lines.append((found_agent["name"], found_agent["description"]))
     except (Unreadable, SourceError) as error:
         raise pools.PoolError(str(error), field) from None
-    return lines, tuple(agents)
+    return Listed(tuple(lines), tuple(agents), tuple(unread))
 
 
-def add_several(
-    pool: Pool, lines: list[tuple[str, str]], agents: tuple[data.Agent, ...] = (), *, actor: User | None
-) -> int:
+def add_several(pool: Pool, listed: Listed, *, actor: User | None) -> int:
     """Add what was pasted and load what was uploaded, all or none. Returns how many agents are new. Raises PoolError."""
     with transaction.atomic():
-        free = max([pool.next_agent_number, *(agent.id + 1 for agent in agents)])
-        agents = tuple(replace(agent, id=free - 1 - agent.id) if agent.id < 0 else agent for agent in agents)
+        free = max([pool.next_agent_number, *(agent.id + 1 for agent in listed.agents)])
+        agents = [replace(agent, id=free - 1 - agent.id) if agent.id < 0 else agent for agent in listed.agents]
         created = pools.load_agents(pool, agents, actor).created if agents else 0
-        for name, description in lines:
+        for name, description in listed.lines:
             try:
                 pools.add_agent(pool, name, description, actor=actor)
             except pools.PoolError as error:
                 raise pools.PoolError(_("“%(name)s”: %(why)s") % {"name": name, "why": error}, "agents") from None
-    return created + len(lines)
+    return created + len(listed.lines)
 
 
-def pool_with_agents(
-    name: str,
-    slug: str,
-    lines: list[tuple[str, str]],
-    agents: tuple[data.Agent, ...] = (),
-    *,
-    actor: User | None,
-) -> Pool:
+def pool_with_agents(name: str, slug: str, listed: Listed, *, actor: User | None) -> Pool:
     """A new pool with its first agents, or nothing at all. Raises PoolError."""
     with transaction.atomic():
         pool = pools.create_pool(name, slug, actor=actor)
-        add_several(pool, lines, agents, actor=actor)
+        add_several(pool, listed, actor=actor)
     return pool
 
 
 def json_lines(pool: Pool) -> Iterator[str]:
     """The pool's active agents as lines of an agents.jsonl file that another pool or the engine reads."""
-    agents: list[Agent] = list(pool.agents.active().order_by("number"))
+    agents: list[Agent] = list(pool.agents.active().order_by("number").prefetch_related("sources"))
     for agent in agents:
         values = {
             "id": agent.number,
@@ -118,4 +158,6 @@ def json_lines(pool: Pool) -> Iterator[str]:
             "keywords": agent.keywords,
             "cost": agent.cost,
         }
+        if examples := pools.all_examples(agent):
+            values["examples"] = examples
         yield json.dumps(values, ensure_ascii=False) + "\n"

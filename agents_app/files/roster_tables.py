@@ -26,6 +26,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "keywords": (
         "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "ключевые слова",
     ),
+    "examples": (
+        "examples", "example", "example queries", "example query", "sample queries", "example questions", "sample questions",
+        "utterances", "sample utterances", "beispiele", "beispiel", "beispielanfragen", "beispielfragen", "ejemplos", "exemples",
+        "примеры",
+    ),
     "code": ("code", "abbreviation", "abbr", "kürzel"),
     "id": ("id", "number", "agent id"),
     "key": ("key", "slug"),
@@ -67,7 +72,7 @@ def cells_of(stream: BinaryIO, reading: Reading) -> list[tuple[int, list[str]]]:
         if isinstance(record, data.RowError):
             raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=record.line, why=record.reason)
         line, cells = record
-        texts = [" ".join(str(cell).split()) for cell in cells]
+        texts = ["\n".join(filter(None, (" ".join(part.split()) for part in str(cell).splitlines()))) for cell in cells]
         if any(texts):
             rows.append((line, texts))
     return rows
@@ -90,10 +95,10 @@ def named(names: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def entries_of(rows: list[tuple[int, list[str]]]) -> tuple[list[dict[str, Any]], list[int]]:
+def entries_of(rows: list[tuple[int, list[str]]]) -> tuple[list[dict[str, Any]], list[int], list[str]]:
     """What a table says of each agent, by our columns, and its line: by the header, which may stand below titles, or else the first
-    column that holds names. Raises Unreadable."""
-    columns, rows = _below_header(_without_total(_without_notes(rows)))
+    column that holds names; and the headings of filled columns that are not read. Raises Unreadable."""
+    columns, header, rows = _below_header(_without_total(_without_notes(rows)))
     if "description" not in columns and rows:
         others = [i for i in range(max(len(cells) for _line, cells in rows)) if i not in columns.values()]
         lengths = {i: sum(len(cells[i]) for _line, cells in rows if i < len(cells)) for i in others}
@@ -109,13 +114,21 @@ def entries_of(rows: list[tuple[int, list[str]]]) -> tuple[list[dict[str, Any]],
     if not entries:
         raise Unreadable(gettext_noop("There is no list of agents in it."))
     _make_plain(entries)
-    return entries, numbers
+    unread = [
+        " ".join(heading.split())
+        for place, heading in enumerate(header)
+        if heading and place not in columns.values() and any("".join(cells[place : place + 1]) for _line, cells in rows)
+    ]
+    return entries, numbers, unread
 
 
 def _make_plain(entries: list[dict[str, Any]]) -> None:
-    """Numbers out of what people write in cells. A column of ids such as "P-01" holds the agents' keys, where it is no column of
-    numbers and no other column holds keys."""
+    """Names on one line, examples each alone, and numbers out of what people write in cells. A column of ids such as "P-01" holds the
+    agents' keys, where it is no column of numbers and no other column holds keys."""
     for values in entries:
+        values["name"] = " ".join(values["name"].split())
+        if "examples" in values:
+            values["examples"] = _each(values["examples"])
         if "cost" in values:
             values["cost"] = CURRENCY.sub("", values["cost"])
         for number in ("id", "cost"):
@@ -132,6 +145,12 @@ def _make_plain(entries: list[dict[str, Any]]) -> None:
     for values in entries:
         if "key" in values:
             values["key"] = values["key"].lower()
+
+
+def _each(cell: str) -> list[str]:
+    """The texts in one cell: one a line, or else between semicolons or bars. A comma stands within a text."""
+    parts = cell.splitlines() if "\n" in cell else re.split(r"\s*[;|]\s*", cell)
+    return list(dict.fromkeys(filter(None, (part.strip("-*•– \t\"'„“”»«") for part in parts))))
 
 
 def _without_notes(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
@@ -156,8 +175,10 @@ def _without_total(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[st
     return rows[:-1] if len(words) == 1 and says_more and TOTAL.fullmatch(words[0]) else rows
 
 
-def _below_header(rows: list[tuple[int, list[str]]]) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
-    """Which column holds what, and the rows below the header.
+def _below_header(
+    rows: list[tuple[int, list[str]]],
+) -> tuple[dict[str, int], list[str], list[tuple[int, list[str]]]]:
+    """Which column holds what, the cells of the header, and the rows below it.
 
     Below a header that names the description and one more of our columns, but no name, the first other column holds the names. Where
     no heading is one that people give agents, the names are in the first column that does not number the rows, and the first row is a
@@ -169,10 +190,12 @@ def _below_header(rows: list[tuple[int, list[str]]]) -> tuple[dict[str, int], li
             others = [i for i, cell in enumerate(cells) if cell and i not in columns.values()]
             columns |= {"name": others[0]} if others else {}
         if "name" in columns and sum(map(bool, cells)) > 1:
-            return columns, rows[place + 1 :]
+            return columns, cells, rows[place + 1 :]
     numbered = 0
     while len(rows) > 1 and all(len(cells) > numbered + 1 and CODE.fullmatch(cells[numbered]) for _, cells in rows[1:]):
         numbered += 1
     if not numbered:
-        return {"name": 0, "description": 1}, rows
-    return {"name": numbered}, rows if CODE.fullmatch(rows[0][1][numbered - 1]) else rows[1:]
+        return {"name": 0, "description": 1}, [], rows
+    if CODE.fullmatch(rows[0][1][numbered - 1]):
+        return {"name": numbered}, [], rows
+    return {"name": numbered}, rows[0][1], rows[1:]

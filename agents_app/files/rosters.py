@@ -33,13 +33,14 @@ MAX_DESCRIPTION, MAX_PARTS = 4_000, 60
 
 def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
     """Each agent of a file, as a mapping: `id` is its own, negative where the file gives none and they are to be numbered, and missing
-    for a line "Name: description"; {"card": …} for an agent card. Raises Unreadable with the line or the agent at fault."""
+    for a line "Name: description"; {"card": …} for an agent card, {"unread": …} for a table's heading that is not read. Raises
+    Unreadable with the line or the agent at fault."""
     content = stream.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
         raise Unreadable(gettext_noop("The file is too large for a list of agents."))
     suffix = PurePath(file_name).suffix.lower()
     if content.startswith(b"PK\x03\x04"):
-        yield from map(asdict, _of_table(roster_tables.cells_of(io.BytesIO(content), Reading("xlsx"))))
+        yield from _of_table(roster_tables.cells_of(io.BytesIO(content), Reading("xlsx")))
         return
     encoding = encoding_of(content)
     text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
@@ -57,7 +58,7 @@ def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
     delimiter = roster_tables.delimiter_of(text, suffix)
     if delimiter:
         table = Reading("table", "utf-8", delimiter)
-        yield from map(asdict, _of_table(roster_tables.cells_of(io.BytesIO(text.encode("utf-8", "replace")), table)))
+        yield from _of_table(roster_tables.cells_of(io.BytesIO(text.encode("utf-8", "replace")), table))
         return
     lines, entries = _listed(text) if suffix in (".yaml", ".yml", ".json") and text.strip() else parse(text)
     for name, description in lines:
@@ -89,10 +90,11 @@ def describes_agents(stream: BinaryIO, file_name: str) -> Iterator[bool]:
             )
 
 
-def _of_table(rows: list[tuple[int, list[str]]]) -> tuple[data.Agent, ...]:
-    """The agents of a table. Raises Unreadable."""
-    entries, lines = roster_tables.entries_of(rows)
-    return _objects("\n".join(json.dumps(values, ensure_ascii=False) for values in entries), lines)
+def _of_table(rows: list[tuple[int, list[str]]]) -> Iterator[dict[str, Any]]:
+    """The agents of a table, and the headings of its other columns. Raises Unreadable."""
+    entries, lines, unread = roster_tables.entries_of(rows)
+    yield from map(asdict, _objects("\n".join(json.dumps(values, ensure_ascii=False) for values in entries), lines))
+    yield from ({"unread": heading} for heading in unread)
 
 
 def _is_roster(rows: list[tuple[int, list[str]]]) -> bool:

@@ -21,7 +21,6 @@ from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
 from routerweb.http import Crumb, page, remember_pool, takes_file, wants_fragment
 from routerweb.pages.downloads import download
 from routerweb.pages.shown_errors import show_errors_in
-from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
 PAGE = 50
@@ -69,15 +68,23 @@ def _welcome(pool: Pool) -> str:
 
 
 def _make_pool(request: HttpRequest, values: dict[str, Any]) -> Pool:
-    lines, agents = _given(values)
-    return rosters.pool_with_agents(values["name"], values["slug"], lines, agents, actor=person(request))
+    listed = _given(values)
+    pool = rosters.pool_with_agents(values["name"], values["slug"], listed, actor=person(request))
+    _warn_of_unread(request, listed)
+    return pool
 
 
-def _given(values: dict[str, Any]) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+def _given(values: dict[str, Any]) -> rosters.Listed:
     """What was pasted and what was uploaded, as one. Raises PoolError."""
-    lines, agents = rosters.parse(values["agents"])
-    more, uploaded = rosters.read_upload(values["file"]) if values["file"] else ([], ())
-    return [*lines, *more], (*agents, *uploaded)
+    listed = rosters.parse(values["agents"])
+    return listed.and_also(rosters.read_upload(values["file"])) if values["file"] else listed
+
+
+def _warn_of_unread(request: HttpRequest, listed: rosters.Listed) -> None:
+    """Name the columns of a table that nothing was made of."""
+    if listed.unread:
+        text = _("Not read, as agents have nothing like it: %(columns)s.") % {"columns": ", ".join(listed.unread)}
+        messages.warning(request, text)
 
 
 @require_role(Role.OPS)
@@ -139,12 +146,13 @@ def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
         with show_errors_in(form, PoolError):
-            lines, listed = _given(values)
-            if not lines and not listed:
+            listed = _given(values)
+            if not listed:
                 raise PoolError(_("Paste at least one line, or choose a file."), "agents")
-            added = rosters.add_several(pool, lines, listed, actor=person(request))
+            added = rosters.add_several(pool, listed, actor=person(request))
             text = ngettext("%(count)d agent was added.", "%(count)d agents were added.", added)
             messages.success(request, text % {"count": added})
+            _warn_of_unread(request, listed)
             return redirect("agents", pool.slug)
     context = {"pool": pool, "form": form}
     return page(request, "agents_app/agents_several.html", context, title=_("Add several agents"), crumbs=_crumbs(pool))

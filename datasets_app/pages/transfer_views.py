@@ -60,13 +60,11 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     )
     if posted and form.is_valid():
         chosen = form.cleaned_data
-        listed = (
-            "" if chosen["format"] or Role.OPS not in roles_of(request.user, pool.pk) else rosters.among(chosen["file"])
-        )
-        if listed:
+        may_add_agents = Role.OPS in roles_of(request.user, pool.pk)
+        if may_add_agents and not chosen["format"] and (listed := rosters.among(chosen["file"])):
             return _agents_instead(request, pool, listed)
         try:
-            if Role.OPS in roles_of(request.user, pool.pk):
+            if may_add_agents:
                 _agents_of_folder(request, pool, chosen["file"])
             reading = None if chosen["format"] else import_columns.reading_of(pool, chosen["file"])
         except (Unreadable, PoolError) as error:
@@ -104,10 +102,10 @@ def _agents_of_folder(request: HttpRequest, pool: Pool, file: BinaryIO) -> None:
         messages.success(request, text % {"n": count})
 
 
-def _agents_instead(request: HttpRequest, pool: Pool, listed: str) -> HttpResponse:
+def _agents_instead(request: HttpRequest, pool: Pool, listed: rosters.Listed) -> HttpResponse:
     """What a file of agents leads to: the form that adds them, filled in."""
-    form = SeveralAgentsForm(initial={"agents": listed})
-    context = {"pool": pool, "form": form, "from_file": True}
+    form = SeveralAgentsForm(initial={"agents": listed.as_text()})
+    context = {"pool": pool, "form": form, "from_file": True, "unread": ", ".join(listed.unread)}
     return page(
         request,
         "agents_app/agents_several.html",

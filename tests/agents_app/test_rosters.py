@@ -11,7 +11,8 @@ from agents_app.pools import PoolError
 
 
 def test_lines_are_name_and_description() -> None:
-    lines, agents = rosters.parse("Billing: invoices: all\n\n  Account \nShipping :")
+    listed = rosters.parse("Billing: invoices: all\n\n  Account \nShipping :")
+    lines, agents = list(listed.lines), listed.agents
     assert lines == [("Billing", "invoices: all"), ("Account", ""), ("Shipping", "")]
     assert agents == ()
 
@@ -33,7 +34,7 @@ def test_a_bad_line_is_named(text: str, said: str) -> None:
 def test_an_upload_goes_out_as_it_came_in(pool: Pool) -> None:
     text = "".join(rosters.json_lines(pool))
     again = pools.create_pool("Copy")
-    assert rosters.add_several(again, *rosters.read_upload(io.BytesIO(text.encode())), actor=None) == 3
+    assert rosters.add_several(again, rosters.read_upload(io.BytesIO(text.encode())), actor=None) == 3
     assert "".join(rosters.json_lines(again)) == text
     assert json.loads(text.splitlines()[0]) == {
         "id": 0,
@@ -54,10 +55,10 @@ def test_a_bad_upload_names_its_line(db: None) -> None:
 
 def test_several_are_added_all_or_none(pool: Pool) -> None:
     with pytest.raises(PoolError, match="“Billing”: Agent 0"):
-        rosters.add_several(pool, [("Returns", ""), ("Billing", "")], actor=None)
+        rosters.add_several(pool, rosters.Listed((("Returns", ""), ("Billing", ""))), actor=None)
     assert pool.agents.count() == 3
     with pytest.raises(PoolError):
-        rosters.pool_with_agents("New", "", [("A", ""), ("a", "")], actor=None)
+        rosters.pool_with_agents("New", "", rosters.Listed((("A", ""), ("a", ""))), actor=None)
     assert Pool.objects.count() == 1
 
 
@@ -70,7 +71,7 @@ NESTED = "agents:\n  Billing:\n    description: invoices\n    keywords: [refund]
 @pytest.mark.parametrize("text", [JSONL, LISTED, YAML, NESTED, "\ufeff" + YAML])
 def test_pasted_json_and_yaml_are_agents(pool: Pool, text: str) -> None:
     made = pools.create_pool("Fresh")
-    rosters.add_several(made, *rosters.parse(text), actor=None)
+    rosters.add_several(made, rosters.parse(text), actor=None)
     assert [(a.number, a.name, a.description, a.keywords) for a in made.agents.order_by("number")] == [
         (0, "Billing", "invoices", ["refund"]),
         (1, "Account", "", []),
@@ -78,14 +79,15 @@ def test_pasted_json_and_yaml_are_agents(pool: Pool, text: str) -> None:
 
 
 def test_cells_of_a_spreadsheet_are_name_and_description() -> None:
-    lines, agents = rosters.parse("Billing\tinvoices, refunds\nAccount\tlog-in\n")
+    listed = rosters.parse("Billing\tinvoices, refunds\nAccount\tlog-in\n")
+    lines, agents = list(listed.lines), listed.agents
     assert lines == []
     assert [(a.name, a.description) for a in agents] == [("Billing", "invoices, refunds"), ("Account", "log-in")]
 
 
 def test_new_ones_get_the_next_ids(pool: Pool) -> None:
     before = pool.next_agent_number
-    assert rosters.add_several(pool, *rosters.parse('{"name": "Quite new"}\n{"name": "Newer"}'), actor=None) == 2
+    assert rosters.add_several(pool, rosters.parse('{"name": "Quite new"}\n{"name": "Newer"}'), actor=None) == 2
     added = pool.agents.filter(number__gte=before).order_by("number")
     assert [agent.name for agent in added] == ["Quite new", "Newer"]
 

@@ -10,8 +10,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from agents_app import pools, rosters
-from agents_app.models import Pool
+from agents_app.models import Pool, Stamp
 from agents_app.pools import PoolError
+from datasets_app.models import Query
 from tests.agents_app.files.books import book
 
 TEAMS = (("Pharmacy", "Prescriptions, refills and side effects"), ("Lab results", "Blood tests; what they mean"))
@@ -120,7 +121,7 @@ def upload(name: str, content: bytes) -> Any:
 def test_a_file_of_agents_is_read_as_its_team_means_it(db: None, name: str) -> None:
     content, names, word = FILES[name]
     made = pools.create_pool("Clinic")
-    rosters.add_several(made, *rosters.read_upload(upload(name, content)), actor=None)
+    rosters.add_several(made, rosters.read_upload(upload(name, content)), actor=None)
     agents = list(made.agents.order_by("number"))
     assert tuple(agent.name for agent in agents) == names
     assert word in agents[0].description
@@ -129,12 +130,62 @@ def test_a_file_of_agents_is_read_as_its_team_means_it(db: None, name: str) -> N
 def test_codes_in_a_column_of_ids_become_keys(db: None) -> None:
     made = pools.create_pool("Town")
     table = b"ID;Name;Description;Cost\nP 01;Parking;fines;0,02 EUR\n7;Permits;building;\n"
-    rosters.add_several(made, *rosters.read_upload(upload("a.csv", table)), actor=None)
+    rosters.add_several(made, rosters.read_upload(upload("a.csv", table)), actor=None)
     agents = made.agents.order_by("number")
     assert [(agent.key, agent.name, agent.cost) for agent in agents] == [
         ("p-01", "Parking", 0.02),
         ("permits", "Permits", 0.0),
     ]
+
+
+TABLE = (
+    "Team;What they do;Stichwörter;Beispielfragen;Latency;Owner\r\n"
+    'Pharmacy;Refills;"pills\ndrops";"Where are my pills, please?\n- ""A refill""";120 ms;Ana\r\n'
+    "Lab;Blood;;Is my blood fine? | Wie hoch ist mein Wert?;80;\r\n"
+    "Desk;Visits;;;;\r\n"
+).encode("cp1252")
+PHARMACY, LAB = ["Where are my pills, please?", "A refill"], ["Is my blood fine?", "Wie hoch ist mein Wert?"]
+
+
+def test_examples_in_a_table_are_those_of_cards_and_other_columns_are_named(db: None) -> None:
+    listed = rosters.read_upload(upload("a.csv", TABLE))
+    assert listed.unread == ("Latency", "Owner")
+    made = pools.create_pool("Clinic")
+    rosters.add_several(made, listed, actor=None)
+    agents = list(made.agents.order_by("number"))
+    assert [list(pools.card_examples(agent)) for agent in agents] == [PHARMACY, LAB, []]
+    assert agents[0].keywords == ["pills", "drops"]
+    assert set(Query.objects.values_list("text", "state")) == {(text, "unlabeled") for text in PHARMACY + LAB}
+
+
+def test_examples_go_out_with_the_agents_and_come_back(db: None) -> None:
+    made = pools.create_pool("Clinic")
+    rosters.add_several(made, rosters.read_upload(upload("a.csv", TABLE)), actor=None)
+    text = "".join(rosters.json_lines(made))
+    again = pools.create_pool("Copy")
+    rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", text.encode())), actor=None)
+    assert "".join(rosters.json_lines(again)) == text
+    stamp = Stamp.current()
+    assert rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", text.encode())), actor=None) == 0
+    assert Stamp.current() == stamp, "the same list again changes nothing"
+    fewer = text.replace('"A refill"', '"Tablets"')
+    rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", fewer.encode())), actor=None)
+    assert list(pools.card_examples(again.agents.get(number=0))) == [PHARMACY[0], "Tablets"]
+
+
+@pytest.mark.parametrize(
+    "content", [TABLE, b"ID;Name;Description\n0;Pharmacy;refills\n4;Lab;blood\n", rows(";").encode()]
+)
+def test_what_a_table_says_is_the_same_as_text(content: bytes) -> None:
+    listed = rosters.among(upload("a.csv", content))
+    assert listed.names[0] == "Pharmacy"
+    again = rosters.parse(listed.as_text())
+    facts = [
+        [(*agent.facts.values(), agent.key, agent.examples)[1:] for agent in one.agents] for one in (listed, again)
+    ]
+    assert [*again.lines, *((agent[0], agent[1]) for agent in facts[1])] == [(agent[0], agent[1]) for agent in facts[0]]
+    assert again.lines or facts[0] == facts[1]
+    assert all(old.id < 0 or old.id == new.id for old, new in zip(listed.agents, again.agents, strict=False))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +194,7 @@ def test_codes_in_a_column_of_ids_become_keys(db: None) -> None:
 def test_a_row_that_sums_the_list_up_is_no_agent(db: None, last: str, agents: int) -> None:
     made = pools.create_pool("Clinic", actor=None)
     table = f"Nr;Agent;What it does;Owner\n1;Lab;blood tests;Ann\n2;X-ray;pictures;Ben\n{last}\n".encode()
-    rosters.add_several(made, *rosters.read_upload(upload("a.csv", table)), actor=None)
+    rosters.add_several(made, rosters.read_upload(upload("a.csv", table)), actor=None)
     assert made.agents.count() == agents
 
 
@@ -151,7 +202,7 @@ def test_a_row_that_sums_the_list_up_is_no_agent(db: None, last: str, agents: in
 def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
     for number, text in enumerate((rows(";"), rows("\t"), json.dumps(CARD), json.dumps(CARD, indent=2))):
         made: Pool = pools.create_pool(f"Clinic {number}")
-        rosters.add_several(made, *rosters.parse(text), actor=None)
+        rosters.add_several(made, rosters.parse(text), actor=None)
         assert made.agents.order_by("number")[0].name == "Pharmacy"
 
 
@@ -190,3 +241,17 @@ def test_a_command_makes_a_pool_of_a_list_and_adds_to_it(tmp_path: Path, capsys:
     with pytest.raises(CommandError):
         call_command("import_agents", str(tmp_path / "none.csv"), pool="other", new="Other")
     assert not Pool.objects.filter(slug="other").exists()
+
+
+def test_the_command_names_what_it_reads_and_what_not(
+    db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pools.create_pool("Clinic", "clinic")
+    path = tmp_path / "teams.csv"
+    path.write_bytes(TABLE)
+    call_command("import_agents", str(path), pool="clinic")
+    out = capsys.readouterr().out
+    assert (
+        "  Pharmacy (examples: 2)\n  Lab (examples: 2)\n  Desk\nNot read, as agents have nothing like it: Latency, Owner\n"
+        in out
+    )

@@ -74,20 +74,27 @@ class Command(BaseCommand):
             raise CommandError("--new takes one file that lists the agents.")
         try:
             with Path(places[0]).open("rb") as file:
-                lines, agents = rosters.read_upload(file)
-            pool = rosters.pool_with_agents(name, slug, lines, agents, actor=None)
+                listed = rosters.read_upload(file)
+            pool = rosters.pool_with_agents(name, slug, listed, actor=None)
         except (pools.PoolError, OSError, ValueError) as error:
             raise CommandError(str(error)) from None
         names = ", ".join(pool.agents.order_by("number").values_list("name", flat=True))
         self.stdout.write(f"Made the pool {pool.slug} with {pool.agents.count()} agents: {names}")
+        self._tell_unread(listed)
 
     def _add_listed(self, pool: Pool, place: Path, *, apply: bool) -> None:
         with place.open("rb") as file:
-            lines, agents = rosters.read_upload(file)
-        for name in [*(name for name, _description in lines), *(agent.name for agent in agents)]:
-            self.stdout.write(f"  {name}")
+            listed = rosters.read_upload(file)
+        examples = {agent.name: len(agent.examples) for agent in listed.agents if agent.examples}
+        for name in listed.names:
+            self.stdout.write(f"  {name}" + (f" (examples: {examples[name]})" if name in examples else ""))
+        self._tell_unread(listed)
         if apply:
-            self.stdout.write(f"  done: {rosters.add_several(pool, lines, agents, actor=None)} new")
+            self.stdout.write(f"  done: {rosters.add_several(pool, listed, actor=None)} new")
+
+    def _tell_unread(self, listed: rosters.Listed) -> None:
+        if listed.unread:
+            self.stdout.write(f"Not read, as agents have nothing like it: {', '.join(listed.unread)}")
 
     def _show(self, source: AgentSource) -> None:
         signer = f": {source.signer}" if source.signer else ""

@@ -183,6 +183,15 @@ def test_an_agent_is_edited(ops: Client, pool: Pool, billing: Agent) -> None:
     assert "is called “Account” already" in answer.context["form"].errors["name"][0]
 
 
+def test_columns_that_are_not_read_are_named(ops: Client, pool: Pool) -> None:
+    table = SimpleUploadedFile("a.csv", b"Team;What they do;Latency\nReturns;parcels that go back;120 ms\n")
+    page = ops.post("/p/support/agents/add/several/", {"agents": "", "file": table}, follow=True)
+    assert "Not read, as agents have nothing like it: Latency." in page.text
+    table.seek(0)
+    page = ops.post("/pools/new/", {"name": "Other", "agents": "", "file": table}, follow=True)
+    assert "Not read, as agents have nothing like it: Latency." in page.text
+
+
 def test_several_are_added(ops: Client, pool: Pool) -> None:
     assert ops.post("/p/support/agents/add/several/", {"agents": "Returns\nGifts: cards"}).status_code == 302
     assert pool.agents.count() == 5

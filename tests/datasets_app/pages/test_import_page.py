@@ -218,6 +218,7 @@ def test_an_export_names_its_tool(ops: Client, clinic: Pool) -> None:
 def test_a_file_of_agents_leads_to_adding_them(ops: Client, clinic: Pool, name: str, content: bytes) -> None:
     answer = ops.post(f"/p/{clinic.slug}/import/", {"file": SimpleUploadedFile(name, content), "dataset": "Queries"})
     assert "This file describes agents" in answer.content.decode()
+    assert ("Not read, as agents have nothing like it: Owner." in answer.text) == (name == "agents.csv")
     assert answer.context["form"].initial["agents"].startswith("Surgery")
     assert Import.objects.count() == 0
     before = clinic.agents.count()

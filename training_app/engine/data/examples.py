@@ -28,11 +28,13 @@ class Agent:
     cost: float = 0.0
     #: Its name in programs, where it has one. What an agent is does not hang on it.
     key: str = field(default="", compare=False)
+    #: Queries that it is for, by whoever describes it; nobody has confirmed them.
+    examples: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a model learns of the agent and keeps in its artifact: all but the key."""
-        return {name: value for name, value in asdict(self).items() if name != "key"}
+        """What a model learns of the agent and keeps in its artifact: all but the key and the examples."""
+        return {name: value for name, value in asdict(self).items() if name not in ("key", "examples")}
 
 
 @dataclass(frozen=True, slots=True)

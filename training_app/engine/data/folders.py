@@ -48,13 +48,25 @@ def _agent(values: dict[str, Any], lines_by_key: dict[int | str, int], line: int
         keywords = [k for k in (part.strip() for part in re.split(r"[;,\n]", keywords)) if k]
     if not isinstance(keywords, list) or not all(isinstance(k, str) for k in keywords):
         raise BadRow("must be a list of texts", "keywords", short(keywords))
+    examples = values.get("examples") or []
+    if isinstance(examples, str):
+        examples = [examples]
+    if not isinstance(examples, list) or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in examples):
+        raise BadRow(f"must be a list of texts of at most {MAX_TEXT:,} characters", "examples", short(examples))
     cost = values.get("cost") or 0.0
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         raise BadRow("must be a number", "cost", short(cost))
     if cost < 0:
         raise BadRow("must be a number from 0", "cost", short(cost))
     return Agent(
-        identifier, name.strip(), description.strip(), tuple(keywords), code.strip(), float(cost), handle or ""
+        identifier,
+        name.strip(),
+        description.strip(),
+        tuple(keywords),
+        code.strip(),
+        float(cost),
+        handle or "",
+        tuple(text.strip() for text in examples if text.strip()),
     )
 
 
