@@ -21,6 +21,8 @@ from training_app.training import stages
 
 #: Seconds that a label takes, for "about so many minutes": what people took in the measured walks.
 SECONDS_EACH = 8
+#: From so many minutes on a time is given in hours.
+LONGEST_IN_MINUTES = 100
 #: Pools that are looked at; whoever has more chooses one.
 MOST_POOLS = 30
 #: The most urgent kind first.
@@ -60,7 +62,8 @@ def lines(
     looked_at = [(pool, frozenset(roles)) for pool, roles in pools[:MOST_POOLS]]
     with_role = {role: [pool for pool, roles in looked_at if role in roles] for role in Role}
     facts_by_pool = facts.of([pool for pool, _roles in looked_at]) if facts_by_pool is None else facts_by_pool
-    new = [pool for pool in with_role[Role.OPS] if facts_by_pool[pool.pk].is_new]
+    labels_count = {Role.OPS, Role.LABELER}
+    new = [pool for pool, roles in looked_at if roles & labels_count and facts_by_pool[pool.pk].is_new]
     counted = progress.states_and_labeled(new) if new else {}
     read = _Read(
         facts_by_pool,
@@ -99,14 +102,33 @@ def _of(pool: Pool, roles: Collection[Role], read: _Read) -> Iterator[Line]:
     if Role.LABELER in roles:
         waiting = read.left[pool.pk].yours
         if waiting and pool_facts.roster:
-            minutes = max(1, round(waiting * SECONDS_EACH / 60))
-            text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {
-                "n": number_format(waiting, force_grouping=True)
-            }
-            text += ", " + ngettext("about %(m)s minute", "about %(m)s minutes", minutes) % {
-                "m": number_format(minutes, force_grouping=True)
-            }
+            text = _to_label(waiting, _to_goal(pool_facts, read.labeled.get(pool.pk)))
             yield Line("label", pool, text, _("Label"), reverse("label", args=[pool.slug]))
+
+
+def _to_goal(pool_facts: Facts, labeled: progress.Labeled | None) -> int:
+    """How many labels a new pool is short of those that its set-up path aims at; 0 for another pool."""
+    if labeled is None:
+        return 0
+    return max(0, first_steps.target(len(pool_facts.agents)) - labeled.labeled - labeled.llm)
+
+
+def _to_label(waiting: int, goal: int) -> str:
+    """How many queries wait for a label, and how long they take; where fewer labels reach the `goal`, how many and how long these."""
+    text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {"n": _grouped(waiting)}
+    if 0 < goal < waiting:
+        enough = ngettext("%(n)s more label is enough to begin", "%(n)s more labels are enough to begin", goal)
+        text += ": " + enough % {"n": _grouped(goal)}
+    minutes = max(1, round((min(goal, waiting) or waiting) * SECONDS_EACH / 60))
+    if minutes < LONGEST_IN_MINUTES:
+        return text + ", " + ngettext("about %(m)s minute", "about %(m)s minutes", minutes) % {"m": _grouped(minutes)}
+    hours = round(minutes / 60)
+    return text + ", " + ngettext("about %(h)s hour", "about %(h)s hours", hours) % {"h": _grouped(hours)}
+
+
+def _grouped(number: int) -> str:
+    """A count as every page shows it."""
+    return str(number_format(number, force_grouping=True))
 
 
 def _operating(pool: Pool, pool_facts: Facts, read: _Read) -> Iterator[Line]:

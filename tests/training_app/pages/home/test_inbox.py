@@ -14,7 +14,7 @@ from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
 from training_app.models import Run
-from training_app.pages.home import inbox
+from training_app.pages.home import first_steps, inbox
 from training_app.training import runs
 from training_app.versions import registry
 
@@ -149,3 +149,32 @@ def test_twelve_pools_cost_few_more_database_queries_than_one(request: pytest.Fi
     lines = inbox.lines([(pool, set(Role)) for pool in (first, *added)], User.objects.get(username="root"))
     disputed = [(line.pool, line.sentence) for line in lines if line.kind == "dispute"]
     assert disputed == [(added[-1], "14 queries about which people disagree")]
+
+
+@pytest.mark.parametrize(
+    ("roles", "there", "sentence"),
+    [
+        (set(Role), 80, "80 queries to label: 50 more labels are enough to begin, about 7 minutes"),
+        ({Role.LABELER}, 80, "80 queries to label: 50 more labels are enough to begin, about 7 minutes"),
+        ({Role.LABELER}, 50, "50 queries to label, about 7 minutes"),
+        ({Role.LABELER}, 40, "40 queries to label, about 5 minutes"),
+    ],
+)
+def test_what_is_left_to_label_names_the_goal_of_the_set_up_path(
+    pool: Pool, roles: set[Role], there: int, sentence: str
+) -> None:
+    for name in ("Booking", "Refund"):
+        pools.add_agent(pool, name)
+    queries(pool, there)
+    queue.fill(pool)
+    assert [line.sentence for line in inbox.lines([(pool, roles)], User(pk=0)) if line.kind == "label"] == [sentence]
+    path = first_steps.path(pool, roles)
+    assert path is not None
+    assert path.steps[2].missing.startswith("50 more labels.")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "goal", "time"), [(740, 0, "99 minutes"), (760, 0, "2 hours"), (2_000, 30, "4 minutes")]
+)
+def test_long_times_are_in_hours(waiting: int, goal: int, time: str) -> None:
+    assert inbox._to_label(waiting, goal).endswith(f", about {time}")
