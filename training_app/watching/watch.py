@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 from django.db import connections
-from django.db.models import Max
+from django.db.models import Max, Min
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -246,15 +246,21 @@ def _keys(pool: Pool) -> None:
 
 def _labeling_queue(pool: Pool) -> None:
     """An alarm while labelers have run out of work, and while there is more than they get done in a month."""
-    lately = Assignment.objects.filter(item__pool=pool, state=Assignment.State.DONE)
-    answered = lately.filter(ended_at__gte=timezone.now() - PACE).count()
+    lately, now = Assignment.objects.filter(item__pool=pool, state=Assignment.State.DONE), timezone.now()
+    answered = lately.filter(ended_at__gte=now - PACE).count()
     if not answered:
         return
     waiting = queue.still_open(pool)
-    if waiting == 0 and lately.filter(ended_at__gte=timezone.now() - FORGOTTEN).exists():
+    if waiting == 0 and lately.filter(ended_at__gte=now - FORGOTTEN).exists():
         sentence = _("The labeling queue of %(pool)s is empty: labelers have nothing to do.") % {"pool": pool.name}
         alarms.hold(Alarm.Kind.LABELING, sentence, [[_("Answered in seven days"), str(answered)]], pool)
-    days = waiting * PACE.days / answered
+    worked = PACE
+    if not lately.filter(
+        ended_at__lt=now - PACE
+    ).exists():  # they began within it, and had fewer days for what they have done
+        began = lately.aggregate(began=Min("ended_at"))["began"]
+        worked = min(PACE, max(timedelta(days=1), now - began))
+    days = waiting * (worked / timedelta(days=1)) / answered
     if waiting >= LONG_QUEUE and days > LONG_DAYS:
         sentence = _("The labeling queue of %(pool)s is long: %(waiting)d queries are %(days)d days of work.")
         shown = {"pool": pool.name, "waiting": waiting, "days": round(days)}

@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.labels import queue
-from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from datasets_app.models import Assignment, Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.training_app.served import ScriptedRouter, promoted
 from training_app.engine.routing import router as engine
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Promotion, Run
@@ -96,6 +97,11 @@ def test_a_queue_that_takes_longer_than_a_month_is_told(pool: Pool, ops: Any, mo
     queued(pool, 13)
     for _n in range(2):
         queue.finish(queue.take(pool, ops)[0])
+    watch._labeling_queue(pool)
+    assert not Alarm.objects.exists(), "two on the first day are two a day"
+    Assignment.objects.filter(pk=Assignment.objects.earliest("pk").pk).update(
+        ended_at=timezone.now() - timedelta(days=6.9)
+    )
     watch._labeling_queue(pool)
     assert Alarm.objects.get().sentence == "The labeling queue of Support is long: 11 queries are 38 days of work."
     Alarm.objects.all().delete()
