@@ -1,4 +1,6 @@
-// Check answers by keyboard, by the keys' places (`event.code`), as on the label page. A switch turns single keys off.
+// Check answers by keyboard, as on the label page. A switch turns single keys off.
+import { keyPlace } from "./key_place.js";
+
 const OFF = "rw-check.keys-off";
 const form = document.getElementById("check-form");
 const keys = document.getElementById("check-keys");
@@ -18,7 +20,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("input:not([type=checkbox]), textarea, select")) return;
   const enter = ["Enter", "NumpadEnter"].includes(event.code);
   if (enter && event.target.matches("a, button, summary")) return; // what has the focus keeps its own key
-  const key = /^(?:Digit|Numpad|Key)(\w)$/.exec(event.code)?.[1];
+  const key = /^(?:Digit|Numpad|Key)(\w)$/.exec(keyPlace(event))?.[1];
   const meant = enter ? form.querySelector('button[value="answer"]') : key && document.querySelector(`[data-key="${key}"]`);
   if (!meant) return;
   event.preventDefault();

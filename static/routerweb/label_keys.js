@@ -1,6 +1,7 @@
-// Keys go by their place on the keyboard (`event.code`), so that a Cyrillic or French layout works; a switch turns them off. The keys of
-// commands can be changed; what somebody chose stays in this browser.
+// Keys go by `keyPlace`, so that every layout works; a switch turns them off. The keys of commands can be changed; what somebody chose
+// stays in this browser.
 
+import { keyPlace } from "./key_place.js";
 import { shown } from "./label_form.js";
 
 const DEFAULTS = {
@@ -94,9 +95,14 @@ export function listen(store, commands) {
     if (event.key === "?") return commands.help;
     if (event.code === "Slash" || event.key === "/") return event.shiftKey && event.key !== "/" ? commands.help : focusFilter;
     if (event.code === "Period" || event.code === "NumpadDecimal") return () => spell("");
-    if (event.shiftKey) return undefined;
-    const letter = /^Key([A-Z])$/.exec(event.code)?.[1];
-    const name = commandOf(event.code);
+    if (event.shiftKey && !["=", "'"].includes(event.key)) return undefined;
+    return named(event);
+  }
+
+  function named(event) {
+    const place = keyPlace(event);
+    const letter = /^Key([A-Z])$/.exec(place)?.[1];
+    const name = commandOf(place);
     return name ? commands[name] : letter && rowOf(letter) ? () => bySign(letter) : undefined;
   }
 
@@ -111,7 +117,7 @@ export function listen(store, commands) {
   // `.` and then the agent's two letters; Escape or Backspace gives up.
   function spelled(event) {
     if (event.code === "Escape" || event.code === "Backspace") return () => spell(null);
-    const next = character(event.code);
+    const next = character(keyPlace(event));
     if (!next) return undefined;
     if (code.length === 0) return () => spell(next);
     const whole = code + next;
@@ -156,7 +162,7 @@ export function listen(store, commands) {
       event.preventDefault();
       const name = asking.dataset.command;
       asking = null;
-      return event.code === "Escape" ? drawKeys() : give(name, event.code);
+      return event.code === "Escape" ? drawKeys() : give(name, keyPlace(event));
     }
     if (dialog.matches(".lb-similar")) return inSimilar(event, dialog);
     if (dialog.id !== "lb-skip") return;
@@ -176,8 +182,8 @@ export function listen(store, commands) {
     if (["Enter", "NumpadEnter"].includes(event.code)) commands.sendSimilar();
     else if (!toggle.checked) return;
     else if (number > 0) commands.tick(Number(number) - 1);
-    else if (event.code === "KeyA") commands.tickAll();
-    else if (event.code === keys.similar) dialog.close();
+    else if (keyPlace(event) === "KeyA") commands.tickAll();
+    else if (keyPlace(event) === keys.similar) dialog.close();
     else return;
     event.preventDefault();
   }

@@ -1,5 +1,7 @@
 // Review: the agents that nobody disputes are folded away until somebody wants to see them; a decision slides the next query in; all of
-// it by keyboard, by the keys' places (`event.code`), as on the label page. A switch turns single keys off.
+// it by keyboard, as on the label page. A switch turns single keys off.
+import { keyPlace } from "./key_place.js";
+
 const OFF = "rw-review.keys-off";
 
 function begin() {
@@ -50,10 +52,11 @@ function meaning(event, form, enter) {
   if (digit === "0") return () => ticks.forEach((tick) => (tick.checked = false));
   if (digit) return press(ticks[digit - 1]);
   if (event.shiftKey) return undefined;
-  if (event.code === "KeyU") return press(take('[value="union"]'));
-  if (event.code === "KeyJ") return press(form.querySelector('.lb-bar button[formaction]'));
-  if (event.code === "KeyO") return press(form.querySelector('[data-rv="fold"]'));
-  if (event.code === "KeyZ") return press(document.querySelector('#rw-toasts form button, .rw-notes form button'));
-  const reason = form.querySelector(`input[name="reason"][data-key="${event.code.replace("Key", "")}"]`);
+  const place = keyPlace(event);
+  if (place === "KeyU") return press(take('[value="union"]'));
+  if (place === "KeyJ") return press(form.querySelector('.lb-bar button[formaction]'));
+  if (place === "KeyO") return press(form.querySelector('[data-rv="fold"]'));
+  if (place === "KeyZ") return press(document.querySelector('#rw-toasts form button, .rw-notes form button'));
+  const reason = form.querySelector(`input[name="reason"][data-key="${place.replace("Key", "")}"]`);
   return reason ? () => (reason.checked = true) : undefined;
 }

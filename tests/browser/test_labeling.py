@@ -262,6 +262,29 @@ def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     expect(page.locator('[name="agent"]:checked')).to_have_count(0)
 
 
+def test_a_letter_is_the_key_that_shows_it(sign_in, person):
+    """On a German keyboard Z is where others have Y; the equals sign is above the zero."""
+    make_pool(12, ["first", "second"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+
+    def german(**pressed):
+        page.evaluate(
+            "pressed => document.body.dispatchEvent(new KeyboardEvent('keydown', {...pressed, bubbles: true}))", pressed
+        )
+
+    press(page, "Digit1", "Enter")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("second")
+    german(code="KeyZ", key="y")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("second")
+    german(code="KeyY", key="z")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("first")
+    page.keyboard.press("Shift+Slash")
+    page.locator('[data-command="skip"]').click()
+    german(code="Digit0", key="=", shiftKey=True)
+    expect(page.locator('[data-command="skip"] kbd')).to_have_text("=")
+
+
 @pytest.mark.at_length
 def test_nothing_moves_once_an_item_is_drawn(sign_in, person):
     make_pool(12, ["one", "two"])
