@@ -1,7 +1,6 @@
 """Writing a pool's queries and gold labels as streams of bytes, in the formats that are read back without loss."""
 
 import io
-import json
 import tempfile
 import zipfile
 from codecs import BOM_UTF8
@@ -14,12 +13,12 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils.text import slugify
 
-from agents_app import pools
+from agents_app import pools, rosters
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Label, Query
 from datasets_app.queries import query_columns
 from training_app.engine.data.conversations import from_json
-from training_app.engine.data.examples import Agent, Row
+from training_app.engine.data.examples import Row
 from training_app.engine.data.files import FORMATS, write_rows
 
 BATCH = 1_000
@@ -123,17 +122,6 @@ def file_name(pool: Pool, format: str, dataset: Dataset | None = None) -> str:
 # ---------------------------------------------------------------------------------------------------- the folder
 
 
-def agents_jsonl(agents: Iterable[Agent]) -> bytes:
-    """The content of `agents.jsonl`."""
-    lines = []
-    for agent in agents:
-        values: dict[str, Any] = {"id": agent.id} | ({"key": agent.key} if agent.key else {})
-        values |= {"name": agent.name, "description": agent.description, "keywords": list(agent.keywords)}
-        values |= {"code": agent.code, "cost": agent.cost}
-        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
-    return "".join(lines).encode()
-
-
 def among(row: Row, active: frozenset[int]) -> Row:
     """The row as far as it speaks of active agents; unlabeled where it speaks of none."""
     if row.required is None or row.asked is None or not row.asked & active:
@@ -176,11 +164,10 @@ def folder(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool =
 
     It speaks of the pool as it stands: of its active agents, and of labels as far as they speak of those.
     """
-    agents = pools.roster(pool)
-    active = frozenset(agent.id for agent in agents)
+    active = frozenset(agent.id for agent in pools.roster(pool))
     pipe = _Pipe()
     with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("agents.jsonl", agents_jsonl(agents))
+        archive.writestr("agents.jsonl", "".join(rosters.json_lines(pool)))
         if pool.guidelines:
             archive.writestr("guidelines.md", pool.guidelines)
         yield pipe.take()

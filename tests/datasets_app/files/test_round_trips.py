@@ -11,11 +11,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents_app.models import Agent, Pool
+from agents_app import pools, rosters
+from agents_app.models import Agent, AgentSource, Pool
 from datasets_app.files import exports, imports
 from datasets_app.labels import erased_queries, labels
 from datasets_app.models import Dataset, Query
-from training_app.engine.data.folders import read_folder
+from training_app.engine.data.folders import read_agents, read_folder
 
 ALL = [0, 1, 2, 3]
 
@@ -188,6 +189,17 @@ def test_the_folder_is_what_the_engine_and_load_folder_read(full: Dataset, elsew
     uploads = imports.load_folder(elsewhere.pool, tmp_path)
     assert sum(upload.rejected for upload in uploads) == 0
     assert sorted(picture(elsewhere), key=lambda row: row[1]) == sorted(picture(full), key=lambda row: row[1])
+
+
+def test_the_folder_brings_the_agents_examples_along(full: Dataset, elsewhere: Dataset, tmp_path: Path) -> None:
+    billing = full.pool.agents.get(name="Billing")
+    AgentSource.objects.create(
+        pool=full.pool, agent=billing, address="file:Billing", examples=["Charged twice, Größe 4"]
+    )
+    unpacked(full.pool, tmp_path)
+    pools.load_agents(elsewhere.pool, read_agents(tmp_path / "agents.jsonl"))
+    assert pools.card_examples(elsewhere.pool.agents.get(name="Billing")) == ("Charged twice, Größe 4",)
+    assert "".join(rosters.json_lines(elsewhere.pool)) == "".join(rosters.json_lines(full.pool))
 
 
 def test_the_folder_speaks_of_active_agents_only(
