@@ -123,18 +123,33 @@ def _listed(stream: BinaryIO, file_name: str, field: str) -> Listed:
     return Listed(tuple(lines), tuple(agents), tuple(unread))
 
 
-def add_several(pool: Pool, listed: Listed, *, actor: User | None) -> int:
-    """Add what was pasted and load what was uploaded, all or none. Returns how many agents are new. Raises PoolError."""
+def add_several(pool: Pool, listed: Listed, *, actor: User | None) -> pools.Loaded:
+    """Add what was pasted and load what was uploaded, all or none. An agent that is listed without an id and has the name of an active
+    one is that one: what is said of it changes. Raises PoolError."""
     with transaction.atomic():
+        active = {agent.name.casefold(): agent for agent in pool.agents.active()}
         free = max([pool.next_agent_number, *(agent.id + 1 for agent in listed.agents)])
-        agents = [replace(agent, id=free - 1 - agent.id) if agent.id < 0 else agent for agent in listed.agents]
-        created = pools.load_agents(pool, agents, actor).created if agents else 0
+        agents = [
+            agent
+            if agent.id >= 0
+            else _also_saying(namesake, agent)
+            if (namesake := active.get(" ".join(agent.name.split()).casefold()))
+            else replace(agent, id=free - 1 - agent.id)
+            for agent in listed.agents
+        ]
+        loaded = pools.load_agents(pool, agents, actor) if agents else pools.Loaded()
         for name, description in listed.lines:
             try:
                 pools.add_agent(pool, name, description, actor=actor)
             except pools.PoolError as error:
                 raise pools.PoolError(_("“%(name)s”: %(why)s") % {"name": name, "why": error}, "agents") from None
-    return created + len(listed.lines)
+    return replace(loaded, created=loaded.created + len(listed.lines))
+
+
+def _also_saying(agent: Agent, said: data.Agent) -> data.Agent:
+    """An agent with what a list says of it; what the list leaves out stays."""
+    given = {name: value for name, value in asdict(said).items() if value and name != "id"}
+    return replace(pools.engine_agent(agent), **given)
 
 
 def pool_with_agents(name: str, slug: str, listed: Listed, *, actor: User | None) -> Pool:

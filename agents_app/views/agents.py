@@ -149,9 +149,13 @@ def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
             listed = _given(values)
             if not listed:
                 raise PoolError(_("Paste at least one line, or choose a file."), "agents")
-            added = rosters.add_several(pool, listed, actor=person(request))
-            text = ngettext("%(count)d agent was added.", "%(count)d agents were added.", added)
-            messages.success(request, text % {"count": added})
+            loaded = rosters.add_several(pool, listed, actor=person(request))
+            text = ngettext("%(count)d agent was added.", "%(count)d agents were added.", loaded.created)
+            text %= {"count": loaded.created}
+            if loaded.updated:
+                changed = ngettext("%(count)d was changed.", "%(count)d were changed.", loaded.updated)
+                text += " " + changed % {"count": loaded.updated}
+            messages.success(request, text)
             _warn_of_unread(request, listed)
             return redirect("agents", pool.slug)
     context = {"pool": pool, "form": form}

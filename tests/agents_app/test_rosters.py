@@ -34,7 +34,7 @@ def test_a_bad_line_is_named(text: str, said: str) -> None:
 def test_an_upload_goes_out_as_it_came_in(pool: Pool) -> None:
     text = "".join(rosters.json_lines(pool))
     again = pools.create_pool("Copy")
-    assert rosters.add_several(again, rosters.read_upload(io.BytesIO(text.encode())), actor=None) == 3
+    assert rosters.add_several(again, rosters.read_upload(io.BytesIO(text.encode())), actor=None).created == 3
     assert "".join(rosters.json_lines(again)) == text
     assert json.loads(text.splitlines()[0]) == {
         "id": 0,
@@ -87,7 +87,7 @@ def test_cells_of_a_spreadsheet_are_name_and_description() -> None:
 
 def test_new_ones_get_the_next_ids(pool: Pool) -> None:
     before = pool.next_agent_number
-    assert rosters.add_several(pool, rosters.parse('{"name": "Quite new"}\n{"name": "Newer"}'), actor=None) == 2
+    assert rosters.add_several(pool, rosters.parse('{"name": "Quite new"}\n{"name": "Newer"}'), actor=None).created == 2
     added = pool.agents.filter(number__gte=before).order_by("number")
     assert [agent.name for agent in added] == ["Quite new", "Newer"]
 

@@ -166,7 +166,9 @@ def test_examples_go_out_with_the_agents_and_come_back(db: None) -> None:
     rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", text.encode())), actor=None)
     assert "".join(rosters.json_lines(again)) == text
     stamp = Stamp.current()
-    assert rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", text.encode())), actor=None) == 0
+    assert (
+        rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", text.encode())), actor=None).created == 0
+    )
     assert Stamp.current() == stamp, "the same list again changes nothing"
     fewer = text.replace('"A refill"', '"Tablets"')
     rosters.add_several(again, rosters.read_upload(upload("agents.jsonl", fewer.encode())), actor=None)
@@ -255,3 +257,18 @@ def test_the_command_names_what_it_reads_and_what_not(
         "  Pharmacy (examples: 2)\n  Lab (examples: 2)\n  Desk\nNot read, as agents have nothing like it: Latency, Owner\n"
         in out
     )
+
+
+def test_a_table_without_ids_changes_the_agents_that_it_names(db: None) -> None:
+    made = pools.create_pool("Clinic")
+    rosters.add_several(made, rosters.read_upload(upload("a.csv", TABLE)), actor=None)
+    again = b"Team;What they do;Cost\nPHARMACY;Refills and side effects;0,2\nX-ray;Pictures;\n"
+    loaded = rosters.add_several(made, rosters.read_upload(upload("b.csv", again)), actor=None)
+    assert (loaded.created, loaded.updated) == (1, 1)
+    pharmacy = made.agents.get(number=0)
+    assert (pharmacy.name, pharmacy.description, pharmacy.cost) == ("PHARMACY", "Refills and side effects", 0.2)
+    assert pharmacy.keywords == ["pills", "drops"], "what the table leaves out stays"
+    assert list(pools.card_examples(pharmacy)) == PHARMACY
+    pools.retire(pharmacy, actor=None)
+    with pytest.raises(PoolError, match="Agent 0 of this pool is called"):
+        rosters.add_several(made, rosters.read_upload(upload("b.csv", again)), actor=None)

@@ -90,7 +90,8 @@ class Command(BaseCommand):
             self.stdout.write(f"  {name}" + (f" (examples: {examples[name]})" if name in examples else ""))
         self._tell_unread(listed)
         if apply:
-            self.stdout.write(f"  done: {rosters.add_several(pool, listed, actor=None)} new")
+            loaded = rosters.add_several(pool, listed, actor=None)
+            self.stdout.write(f"  done: {loaded.created} new, {loaded.updated} changed")
 
     def _tell_unread(self, listed: rosters.Listed) -> None:
         if listed.unread:
