@@ -10,7 +10,8 @@ from tests.thorough import many
 from training_app.engine.data.examples import Agent
 from training_app.engine.measures import worth
 from training_app.engine.routing import exact
-from training_app.engine.routing.allowed import Allowed, Rules, allowed_for
+from training_app.engine.routing.allowed import Allowed, Rules, SetLimits, allowed_for
+from training_app.engine.routing.bayes import BayesPolicy, Pairwise
 from training_app.engine.routing.exact import Task, best_allowed, best_joint
 
 GOALS = ("jaccard", "f1", "exact", "value")
@@ -168,6 +169,20 @@ def test_a_smallest_set_gives_way_to_the_rules() -> None:
     rules = Rules(groups=(("one of us", (10, 11, 12)),))
     chosen = best_allowed(Task("jaccard", np.array([0.2, 0.3, 0.1]), min_agents=2), allowed_for(rules, agents))
     assert chosen == [1]
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_nobody_is_the_answer_where_rules_leave_the_unlikely_only(paired: bool) -> None:
+    """Of a set that cannot be had, two strangers are worth a little more than nobody, and no caller wants them."""
+    pairs = Pairwise(np.ones(4, np.float32), np.zeros(4, np.float32), np.zeros((4, 4), np.float32)) if paired else None
+    policy, x, every = BayesPolicy(1.0, 0.0, pairs=pairs), np.array([8, -6, -7, -2], np.float32), np.ones(4, np.bool_)
+    costs = roster([1, 0, 0, 0.5])
+
+    def answer(budget: float, **limits: Any) -> list[int]:
+        return policy.walk(x, every, SetLimits(allowed=allowed_for(Rules(budget=budget), costs), **limits))[0]
+
+    assert (answer(1), answer(0.5), answer(0)) == ([0], [3], [])
+    assert answer(0, min_agents=1) == [1]
 
 
 def test_fifty_agents_are_searched_in_few_steps() -> None:

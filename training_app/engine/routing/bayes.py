@@ -36,6 +36,7 @@ TINY = 1e-300
 _RECIPROCALS = [1 / n for n in range(1, FEW_AGENTS + 1)]
 #: The goal whose utilities are tiny in a pool of many agents: they are compared in steps of 1/4096 of the largest one.
 TINY_GOAL = "exact"
+LEAST_LIKELY = 0.01  # one of a set is needed at least so often where rules forbid the likelier agents
 OUT = -1e6  # the utility of a set that the limits rule out
 
 
@@ -121,14 +122,23 @@ class BayesPolicy:
         return np.where(available, 1 / (1 + np.exp(-z)), 0)
 
     def searched(self, x: FloatArray, available: BoolArray, limits: SetLimits) -> list[int]:
-        """The best set that is allowed, of one query, as places; x float32[A], available bool[A]."""
+        """The best set that is allowed, of one query, as places; x float32[A], available bool[A].
+
+        Where rules forbid every agent that may be needed, as a small budget does, any other one is worth hardly more than nobody:
+        nobody is then the answer.
+        """
         min_agents, max_agents, margin, allowed = limits
         costs = None if self.costs is None else self.costs.astype(np.float64)
         task = Task(self.goal, self._p(x, available), costs, available, min_agents, max_agents, margin)
         if self.pairs is not None:
-            return best_joint(task, self.pairs.z(x), self.pairs.matrix, allowed, self.pairs.within)
-        assert allowed is not None
-        return best_allowed(task, allowed)
+            best = best_joint(task, self.pairs.z(x), self.pairs.matrix, allowed, self.pairs.within)
+        else:
+            assert allowed is not None
+            best = best_allowed(task, allowed)
+        pays = self.goal == VALUE or margin < 0  # what is asked for: whoever costs less than it may bring
+        if allowed is not None and not min_agents and not pays and not (task.p[best] >= LEAST_LIKELY).any():
+            return []
+        return best
 
     def sets(
         self, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS
