@@ -15,6 +15,7 @@ from training_app.engine.data import examples as data
 from training_app.engine.data import storable
 from training_app.engine.data.folders import MAX_KEY
 
+MOST_EXAMPLES, LONGEST_EXAMPLE = 100, 2_000  # of one agent, and characters of each
 CODE_LETTERS = string.ascii_uppercase + string.digits
 
 
@@ -98,6 +99,12 @@ def clean_keywords(keywords: Iterable[str]) -> list[str]:
     """Each keyword once, without stray space."""
     cleaned = (" ".join(str(word).split()) for word in keywords)
     return list(dict.fromkeys(word for word in cleaned if word))
+
+
+def clean_examples(examples: Iterable[str]) -> list[str]:
+    """Each example once, on one line, as far as an agent keeps them."""
+    cleaned = (" ".join(text.split())[:LONGEST_EXAMPLE] for text in examples)
+    return list(dict.fromkeys(filter(None, cleaned)))[:MOST_EXAMPLES]
 
 
 def check_cost(cost: float) -> None:

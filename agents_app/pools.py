@@ -18,7 +18,6 @@ from agents_app import audit, checks
 from agents_app.audit import Who
 from agents_app.checks import PoolError
 from agents_app.models import Agent, AgentSource, HealthCheck, Pool, Stamp
-from agents_app.sources.described import EXAMPLE, EXAMPLES, distinct
 from routerweb import hooks
 from training_app.engine.data import examples as data
 
@@ -340,7 +339,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
 def _keep_examples(agent: Agent, texts: Sequence[str]) -> bool:
     """Keep what a list names as an agent's examples, as an approved card's: routing by descriptions reads them, and those that are new
     go to the labeling queue, unconfirmed. Whether it changed anything."""
-    texts = list(distinct(texts, EXAMPLES, EXAMPLE))
+    texts = checks.clean_examples(texts)
     kept = {"pool": agent.pool, "address": f"file:{agent.name}"}
     source = AgentSource.objects.filter(**kept).first() or AgentSource(**kept, kind=AgentSource.Kind.CARD)
     if source.agent_id == agent.pk and source.examples == texts:

@@ -8,10 +8,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from agents_app.checks import LONGEST_EXAMPLE, MOST_EXAMPLES
 from agents_app.outbound import guard
 
-NAME, DESCRIPTION, KEYWORD, EXAMPLE = 120, 4_000, 60, 2_000  # characters at most
-KEYWORDS, EXAMPLES, PARTS = 50, 100, 300  # of one agent at most
+NAME, DESCRIPTION, KEYWORD, EXAMPLE = 120, 4_000, 60, LONGEST_EXAMPLE  # characters at most
+KEYWORDS, EXAMPLES, PARTS = 50, MOST_EXAMPLES, 300  # of one agent at most
 SECONDS = 8.0
 MOST_BYTES = 1 << 20
 #: Joiners, which some scripts need; other invisible characters could hide what a person approves.
