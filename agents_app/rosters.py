@@ -57,9 +57,9 @@ class Listed:
 def _filled(agent: data.Agent) -> dict[str, Any]:
     """What is said of an agent, by name."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(agent).items()}
-    if values.pop("id") >= 0:
-        return {"id": agent.id} | {name: value for name, value in values.items() if value}
-    return {name: value for name, value in values.items() if value}
+    del values["id"]
+    number = {"id": agent.id} if agent.id >= 0 else {}
+    return number | {name: value for name, value in values.items() if value}
 
 
 def parse(text: str, field: str = "agents") -> Listed:
