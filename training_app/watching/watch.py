@@ -255,9 +255,7 @@ def _labeling_queue(pool: Pool) -> None:
         sentence = _("The labeling queue of %(pool)s is empty: labelers have nothing to do.") % {"pool": pool.name}
         alarms.hold(Alarm.Kind.LABELING, sentence, [[_("Answered in seven days"), str(answered)]], pool)
     worked = PACE
-    if not lately.filter(
-        ended_at__lt=now - PACE
-    ).exists():  # they began within it, and had fewer days for what they have done
+    if not lately.filter(ended_at__lt=now - PACE).exists():  # they began within it: fewer days for what they have done
         began = lately.aggregate(began=Min("ended_at"))["began"]
         worked = min(PACE, max(timedelta(days=1), now - began))
     days = waiting * (worked / timedelta(days=1)) / answered
