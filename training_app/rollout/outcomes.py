@@ -34,6 +34,8 @@ FAILED = "reported failure"
 NEWEST = 2_000
 #: Decisions of a day that are looked at for those, the least sure first.
 LOOKED_AT = 5_000
+#: Options of a request that limit its set.
+LIMITING = ("only", "exclude", "budget", "min_agents", "max_agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,12 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
 
 def offer_unsure() -> int:
     """Of each pool's decisions of the last day, ask people about those that the router was least sure of: it abstained, or its
-    confidence was below UNSURE_CONFIDENCE. At most UNSURE_PER_DAY new queries a pool in any 24 hours; returns how many came in.
+    confidence was below UNSURE_CONFIDENCE. A request that limits who may be chosen is left out: the confidence in such a set says
+    little of the query. At most UNSURE_PER_DAY new queries a pool in any 24 hours; returns how many came in.
     """
     since, count = timezone.now() - timedelta(days=1), 0
     unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
+    unsure &= Q(detail__options__isnull=True) | ~Q(detail__options__has_any_keys=LIMITING)
     for pool in Pool.objects.in_use():
         offered = Query.objects.filter(dataset__pool=pool, origin=UNSURE, created_at__gte=since).count()
         left = settings.UNSURE_PER_DAY - offered

@@ -188,6 +188,20 @@ def test_the_least_sure_are_offered_within_a_bound(app: Application, model: Rout
     assert Query.objects.filter(text="low").exists()
 
 
+@pytest.mark.both_databases
+def test_a_set_that_the_request_limited_is_not_offered(app: Application, model: RouterModel) -> None:
+    for text in ("limited", "within a budget", "sticky", "explored", "plain"):
+        app.route(text)
+    decisions.buffer.write()
+    for text, detail in (
+        ("limited", {"options": {"only": [1]}}), ("within a budget", {"options": {"budget": 0.5, "sticky": 0.9}}),
+        ("sticky", {"options": {"sticky": 0.9}}), ("explored", {"explored": 1}), ("plain", None),
+    ):  # fmt: skip
+        Decision.objects.filter(text=text).update(confidence=0.0, detail=detail)
+    assert outcomes.offer_unsure() == 3
+    assert set(Query.objects.values_list("text", flat=True)) == {"sticky", "explored", "plain"}
+
+
 def test_none_are_offered_where_nobody_wants_them(app: Application, model: RouterModel, settings) -> None:
     settings.UNSURE_PER_DAY = 0
     app.route("perhaps")
