@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from orchestration_app.engine.backends.ppo_policy import Served
+from training_app.engine.adam import Adam
 
 STEPS = 1_000_000  # as published
 
@@ -83,7 +84,7 @@ def train(env: Environment, settings: PpoSettings, seed: int) -> Iterator[tuple[
     rng = np.random.Generator(np.random.PCG64([seed, 2]))
     size, actions = env.observation_space.shape[0] + 3, env.action_space.n
     network = Network(size, actions, settings.hidden)
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate, eps=1e-5)
+    optimiser = Adam(network.parameters(), eps=1e-5)
     count = settings.rollout
     weights = rng.dirichlet(np.ones(3))
     observation, _ = env.reset(seed=seed)
@@ -130,7 +131,7 @@ class Rollout(NamedTuple):
 
 def _learn(
     network: Network,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     settings: PpoSettings,
     rng: np.random.Generator,
     rollout: Rollout,
@@ -146,7 +147,6 @@ def _learn(
             clipped = torch.clamp(ratio, 1 - settings.clip, 1 + settings.clip)
             loss = -torch.min(ratio * advantage, clipped * advantage).mean()
             loss = loss + 0.5 * ((network.value(s) - target) ** 2).mean() - settings.entropy * chosen.entropy().mean()
-            optimiser.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 0.5)
-            optimiser.step()
+            optimiser.step(settings.rate)

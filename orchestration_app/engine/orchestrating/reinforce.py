@@ -13,8 +13,7 @@ b being the propensity that was logged (truncated importance weights, Ionides 20
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ from torch import nn
 from orchestration_app.engine.orchestrating.environment import Environment, RecordedPath, Walk, by_network, walk
 from orchestration_app.engine.orchestrating.policy import BARRED, PARAMETERS, Network
 from orchestration_app.engine.orchestrating.state import OWN, WIDTH
+from training_app.engine.adam import Adam
 
 CLIP = 1.0  # the largest norm of a gradient
 MOMENTUM = 0.9  # of the running moments of returns
@@ -149,19 +149,17 @@ def learn(
     policy = PolicyNetwork(network)
     baseline = Baseline(settings.baseline, torch.Generator().manual_seed(settings.seed))
     parameters = [*policy.parameters(), *baseline.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    optimizer = Adam(parameters)
     mean, square, begin = 0.0, 0.0, 0
     if resume is not None:
         policy.load_state_dict(resume["policy"])
         baseline.load_state_dict(resume["baseline"])
-        optimizer.load_state_dict(resume["optimizer"])
+        optimizer.restore(resume["optimizer"])
         rng.bit_generator.state = resume["rng"]
         mean, square, begin = resume["mean"], resume["square"], resume["update"]
     for update in range(begin + 1, settings.updates + 1):
         remaining = 1 - (update - 1) / settings.updates
         rate = settings.learning_rate * (0.5 * (1 - np.cos(np.pi * remaining)) if settings.decay else 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         drawn = rng.integers(len(environment), size=settings.episodes).tolist()
         walks = walk(environment, by_network(policy.network(), rng), drawn)
         batch = Batch.of(environment, walks)
@@ -178,7 +176,7 @@ def learn(
         entropy = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
         loss = -((returns - values.detach()) * chosen).mean()  # -Â_t log π(a_t | s_t)
         loss = loss - settings.entropy * remaining * entropy + 0.5 * ((returns - values) ** 2).mean()
-        _descend(optimizer, loss, parameters)
+        _descend(optimizer, loss, rate)
         yield Tick(
             update,
             measured(environment, walks) | {"entropy": float(entropy.detach())},
@@ -186,7 +184,7 @@ def learn(
             {
                 "policy": {name: t.clone() for name, t in policy.state_dict().items()},
                 "baseline": {name: t.clone() for name, t in baseline.state_dict().items()},
-                "optimizer": copy.deepcopy(optimizer.state_dict()),
+                "optimizer": optimizer.arrays(),
                 "rng": rng.bit_generator.state,
                 "mean": mean,
                 "square": square,
@@ -206,12 +204,11 @@ def measured(environment: Environment, walks: Sequence[Walk]) -> dict[str, float
     }
 
 
-def _descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, parameters: Iterable[torch.Tensor]) -> None:
+def _descend(optimizer: Adam, loss: torch.Tensor, rate: float) -> None:
     """One step down the loss, by a gradient no longer than CLIP."""
-    optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(parameters, CLIP)
-    optimizer.step()
+    nn.utils.clip_grad_norm_(optimizer.parameters, CLIP)
+    optimizer.step(rate)
 
 
 def imitate(
@@ -231,20 +228,18 @@ def imitate(
     batch = Batch.of(environment, walks)
     goal = torch.from_numpy(np.stack(targets))  # (N, A + 1)
     policy = PolicyNetwork(network)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
+    optimizer = Adam(policy.parameters())
     count, total = len(goal), epochs * -(-len(goal) // IMITATED_AT_ONCE)
     step = 0
     for _ in range(epochs):
         order = torch.from_numpy(rng.permutation(count))
         for rows in order.split(IMITATED_AT_ONCE):
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate * 0.5 * (1 + np.cos(np.pi * step / total))
             part = Batch(
                 batch.per_agent[rows], batch.shared[rows], batch.last[rows], batch.allowed[rows], batch.actions[rows],
                 batch.returns,
             )  # fmt: skip
             loss = -(goal[rows] * part.log_p(policy).clamp(min=-50)).sum(dim=1).mean()
-            _descend(optimizer, loss, policy.parameters())
+            _descend(optimizer, loss, learning_rate * 0.5 * (1 + np.cos(np.pi * step / total)))
             step += 1
     return policy.network()
 
@@ -300,7 +295,7 @@ def learn_from_logs(
     policy = PolicyNetwork(network)
     baseline = Baseline(32, torch.Generator().manual_seed(seed))
     parameters = [*policy.parameters(), *baseline.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    optimizer = Adam(parameters)
     spread = max(float(batch.returns.std()), 1e-3)
     returns = torch.from_numpy(((batch.returns - batch.returns.mean()) / spread).astype(np.float32))
     behaved = torch.log(torch.tensor([max(p, 1e-6) for w in logged for p in w.propensities]))
@@ -316,5 +311,5 @@ def learn_from_logs(
         spent = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
         loss = -(weights * (returns - values.detach()) * chosen).mean() - LOG_ENTROPY * spent
         loss = loss + 0.5 * (weights * (returns - values) ** 2).mean()
-        _descend(optimizer, loss, parameters)
+        _descend(optimizer, loss, learning_rate)
     return policy.network()

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from training_app.engine.adam import Adam
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
@@ -205,7 +206,7 @@ def learn(
         inputs = train.x.shape[1] + extra + agents
         online = PlainNetwork(inputs, agents, config.hidden_layers, not env.shaped, generator)
     target = copy.deepcopy(online)
-    optimizer = torch.optim.AdamW(online.parameters(), lr=config.learning_rate, weight_decay=1e-4)
+    optimizer = Adam(online.parameters(), weight_decay=1e-4)
 
     walkers = max(1, config.batch_size // 2)  # parallel episodes; the rest of a batch is drawn from the log-odds
     row = train.draw(rng, walkers)
@@ -228,8 +229,6 @@ def learn(
         epsilon = config.epsilon_end + share * (config.epsilon_start - config.epsilon_end)
         # Cosine decay: the average over the last steps is then an average over small moves.
         rate = config.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / config.total_steps))
-        for group in optimizer.param_groups:
-            group["lr"] = rate
 
         drawn = train.draw(rng, max(1, config.batch_size - walkers))
         sample = train.take(np.concatenate([row, drawn]))
@@ -257,10 +256,9 @@ def learn(
         if not env.shaped:
             pays = env.stop_rewards(state, sample.required & sample.asked, rng)
             loss = loss + ((stop - torch.from_numpy(pays)) ** 2).mean()
-        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(online.parameters(), 1.0)
-        optimizer.step()
+        optimizer.step(rate)
         error = float(difference.detach().abs().sum()) / max(1, int(learnt.sum()))
         losses = [losses[0] + float(loss.detach()), losses[1] + error, losses[2] + 1]
 
@@ -439,22 +437,20 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
 
 
 def saved_state(
-    online: nn.Module, target: nn.Module, optimizer: torch.optim.Optimizer, kept: Mapping[str, torch.Tensor]
+    online: nn.Module, target: nn.Module, optimizer: Adam, kept: Mapping[str, torch.Tensor]
 ) -> dict[str, NDArray[Any]]:
     """Everything that changes while learning, as arrays."""
     arrays = {f"online.{name}": t.numpy().copy() for name, t in online.state_dict().items()}
     arrays |= {f"target.{name}": t.numpy().copy() for name, t in target.state_dict().items()}
     arrays |= {f"best.{name}": t.numpy().copy() for name, t in kept.items()}
-    for i, moments in optimizer.state_dict()["state"].items():
-        arrays |= {f"adam.{i}.{name}": t.numpy().copy() for name, t in moments.items()}
-    return arrays
+    return arrays | {f"adam.{name}": array for name, array in optimizer.arrays().items()}
 
 
 def restore(
     arrays: Mapping[str, NDArray[Any]],
     online: nn.Module,
     target: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     kept: dict[str, torch.Tensor],
 ) -> None:
     def part(prefix: str) -> dict[str, torch.Tensor]:
@@ -465,8 +461,4 @@ def restore(
     target.load_state_dict(part("target."))
     kept.clear()
     kept.update(part("best."))
-    moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in part("adam.").items():
-        index, what = name.split(".", 1)
-        moments.setdefault(int(index), {})[what] = tensor
-    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizer.restore({name.removeprefix("adam."): a for name, a in arrays.items() if name.startswith("adam.")})

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from training_app.engine.adam import Adam
 from training_app.engine.config import Config
 from training_app.engine.routing.ddqn import (
     Queries,
@@ -145,7 +146,7 @@ def _learn(
     texts = Texts(train.x)
     online = PublishedNetwork(train.x.shape[1], agents, config.hidden_layers, generator)
     target = copy.deepcopy(online)
-    optimizer = torch.optim.Adam(online.parameters(), lr=config.learning_rate, fused=True)
+    optimizer = Adam(online.parameters(), fused=True)
     networks = Networks(online, target, optimizer)
     replay = Replay(config.replay_buffer_size, agents)
     kept = {name: t.clone() for name, t in online.state_dict().items()}
@@ -241,7 +242,7 @@ class Networks(NamedTuple):
 
     online: PublishedNetwork
     target: PublishedNetwork
-    optimizer: torch.optim.Optimizer
+    optimizer: Adam
 
 
 def _step(
@@ -272,7 +273,6 @@ def _step(
     q = online(read, _floats(replay.selected[drawn]))
     q_action = q.gather(1, torch.from_numpy(replay.action[drawn])[:, None])[:, 0]
     loss = nn.functional.mse_loss(q_action, y)
-    optimizer.zero_grad()
     loss.backward()
-    optimizer.step()
+    optimizer.step(config.learning_rate)
     return float(loss.detach())

@@ -12,6 +12,7 @@ exchange of the other conversation, from anywhere in it, else all that was said 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 from torch import Tensor, nn
 
+from training_app.engine.adam import Adam
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import USER, before, text_of
@@ -406,6 +408,20 @@ class _Network(nn.Module):
         return margins
 
 
+def one_cycle(update: int, updates: int) -> tuple[float, float]:
+    """(rate, β₁) of an update: for three tenths of them the rate rises to RATE while β₁ falls, then both go back, along cosines."""
+    peak = 0.3 * updates - 1
+    last = updates - 1
+
+    def between(start: float, end: float, share: float) -> float:
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+
+    if update <= peak:
+        return between(RATE / 25, RATE, update / peak), between(0.95, 0.85, update / peak)
+    share = (update - peak) / (last - peak)
+    return between(RATE, RATE / 250_000, share), between(0.85, 0.95, share)
+
+
 def _fit_reader(shown: _Shown, seed: int) -> Reader:
     """Binary cross-entropy over asked (turn, agent) pairs, AdamW under a one-cycle rate (Smith and Topin 2018, arXiv 1708.07120)."""
     torch.set_num_threads(1)
@@ -419,19 +435,16 @@ def _fit_reader(shown: _Shown, seed: int) -> Reader:
     counted = torch.from_numpy(shown.asked.astype(np.float32))
     batch = min(BATCH, max(16, len(seen) // 16))
     updates = max(LEAST_UPDATES, PASSES * -(-len(seen) // batch))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-3, betas=(0.9, 0.99))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=updates)
+    optimizer = Adam(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-3)
     order: list[int] = []
-    for _ in range(updates):
+    for update in range(updates):
         if len(order) < batch:
             order = rng.permutation(len(seen)).tolist()
         chosen, order = order[:batch], order[batch:]
         margins = network(x[chosen], anything[chosen])
         loss = nn.functional.binary_cross_entropy_with_logits(margins, y[chosen], counted[chosen])
-        optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimizer.step()
-        schedule.step()
+        optimizer.step(*one_cycle(update, updates))
     with torch.no_grad():
         learnt = [name for name in READER if name != "scale"]
         weights = {name: np.array(network.w[name].numpy(), np.float32, order="C") for name in learnt}

@@ -38,8 +38,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
+from training_app.engine.adam import Adam
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.scorers import prior_log_odds
@@ -288,7 +288,7 @@ class SequenceScorer:
         network = Network(self, len(lexicon.own_words), Y.shape[1], draw, lexicon.buckets)
         average = copy.deepcopy(network).requires_grad_(False)
         forget = self.rare / (self.rare + lexicon.count)  # [W]
-        optimizer = Adam(list(network.parameters()))
+        optimizer = Adam(network.parameters(), betas=(0.9, 0.98), fused=True)
         batch_size, updates = self.schedule(len(texts))
         best, best_loss, since = None, math.inf, 0
         check = max(1, updates // 20)
@@ -394,39 +394,6 @@ class SequenceScorer:
         margins = fitted.logits(texts).astype(np.float64)
         losses = np.logaddexp(0.0, np.where(Y, -margins, margins))
         return float(losses[asked].mean())
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) at a rate given to each step. torch's own class imports its compiler when the first one is made: two
-    CPU seconds, as long as a small fit."""
-
-    def __init__(self, parameters: list[Tensor]) -> None:
-        self.parameters = parameters
-        self._means = [torch.zeros_like(p, requires_grad=False) for p in parameters]
-        self._squares = [torch.zeros_like(p, requires_grad=False) for p in parameters]
-        self._steps = [torch.zeros(()) for _ in parameters]
-
-    @torch.no_grad()
-    def step(self, rate: float) -> None:
-        """Follow the gradients, and drop them. Every parameter must have one."""
-        adamw(
-            self.parameters,
-            [p.grad for p in self.parameters if p.grad is not None],
-            self._means,
-            self._squares,
-            [],
-            self._steps,
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.98,
-            lr=rate,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
-        for parameter in self.parameters:
-            parameter.grad = None
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
