@@ -84,6 +84,7 @@ test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then on Postgre
 	$(call twice,$(BIN)/python -m pytest)
 	$(call twice,TEST_EVERYTHING=0 $(BIN)/python -m tests.on_postgresql,-m "not any_database")
 	@$(BIN)/python -m tests.on_postgresql tests/datasets_app/test_together.py
+	@$(BIN)/python -m tests.on_postgresql "tests/chaos/test_every_kind.py::test_whatever_is_killed_every_job_is_done_once[sentinel-import]"
 
 lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff format --check .
