@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,27 @@ set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "routerweb-hypothesis")
 collect_ignore = [] if orchestration.INSTALLED else ["orchestration_app"]
 
 
+#: What stands in a file that has a test for both databases, and in one whose every test is left to where everything is tested.
+FOR_BOTH = re.compile(r"transaction=True|both_databases|transactional_db|live_server")
+ALL_AT_LENGTH = re.compile(r"^pytestmark = (.*|\[[^]]*)\bat_length\b", re.MULTILINE)
+
+
+@cache
+def text_of(file: Path) -> str:
+    return file.read_text()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of whose tests none would be taken is not imported; one that is named is."""
+    if collection_path.suffix != ".py" or any(collection_path.name in word for word in config.args):
+        return None
+    text = text_of(collection_path)
+    for_both = config.option.markexpr.startswith("both_databases")
+    if (for_both and not FOR_BOTH.search(text)) or (not EVERYTHING and ALL_AT_LENGTH.search(text)):
+        return True
+    return None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     marked = item.get_closest_marker("django_db")
     # Real transactions, several connections: what is committed when, and who waits for whom.
@@ -37,6 +60,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     apart = item.get_closest_marker("commits_for_others") or item.get_closest_marker("any_database")
     if real and not apart:
         item.add_marker(pytest.mark.both_databases)
+    assert not is_for_both(item) or FOR_BOTH.search(text_of(item.path)), f"{item.path} does not say so: see FOR_BOTH"
 
 
 def is_for_both(item: pytest.Item) -> bool:
