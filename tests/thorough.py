@@ -1,10 +1,11 @@
 """How much is tested: everything in CI and by `make test-everything`. `make test` leaves out what repeats or takes seconds,
-marked `at_length`, takes three cases of a test that has more, and makes fewer of the cases that are made; one of each kind stays."""
+marked `at_length`, takes two cases of a test with more than three, and makes fewer of the cases that are made; one of each kind
+stays."""
 
 import os
 
 EVERYTHING = os.environ.get("TEST_EVERYTHING") == "1"
-#: Whether of a test with more cases than CASES only so many are taken, as `make test` does.
+#: Whether of a test with more cases than CASES only the first and the last are taken, as `make test` does.
 SOME_CASES = os.environ.get("SOME_CASES") == "1" and not EVERYTHING
 CASES = 3
 
