@@ -56,7 +56,7 @@ worker: setup ## All but the web server: both job clusters, and the process of e
 
 # Twice as many processes as there are cores of a small machine: tests wait for browsers, servers and clocks.
 PYTEST_WORDS := -n 4 --dist loadfile --no-loadscope-reorder
-# Fewer where PostgreSQL's tests run beside: each collects every test first.
+# Fewer where PostgreSQL's tests run beside, in one process: each imports and collects its tests first, which takes some ten CPU seconds.
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
@@ -65,7 +65,7 @@ test test-core test-everything: export PYTHONDONTWRITEBYTECODE :=
 test: export SOME_CASES := 1
 test: $(VENV)/.installed-dev ## Each test but what repeats or takes seconds, on SQLite; beside them on PostgreSQL those in which the two may differ
 	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
-	$(BIN)/python -m tests.on_postgresql -n 2 --dist loadfile -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
+	$(BIN)/python -m tests.on_postgresql -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
 	POSTGRESQL_BESIDE=1 $(BIN)/python -m pytest $(BESIDE) || passed=$$?; \
 	wait $$beside || passed=$$?; \
 	cat $$other; exit $$passed
