@@ -41,7 +41,8 @@ class Adam:
         adamw(
             [self.parameters[n] for n in moved],
             [grad for n in moved if (grad := self.parameters[n].grad) is not None],
-            *([self._state[name][n] for n in moved] for name in ("exp_avg", "exp_avg_sq")),
+            [self._state["exp_avg"][n] for n in moved],
+            [self._state["exp_avg_sq"][n] for n in moved],
             [],
             [self._state["step"][n] for n in moved],
             foreach=False,
