@@ -131,7 +131,17 @@ def normalise(text: str) -> str:
 UNSEEN = frozenset(map(chr, (0x034F, *range(0x180B, 0x180E), 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 
 
-_NOT_SEEN_IN_ASCII = {code: None for code in range(128) if unicodedata.category(chr(code))[0] in "PSZC"}
+class _Letters(dict[int, int | None]):
+    """What `str.translate` keeps of a text: letters, marks and digits that somebody sees. Common characters are looked up once."""
+
+    def __missing__(self, code: int) -> int | None:
+        kept = None if chr(code) in UNSEEN or unicodedata.category(chr(code))[0] in "PSZC" else code
+        if code < 1 << 16:
+            self[code] = kept
+        return kept
+
+
+_LETTERS = _Letters()
 
 
 def group_key(text: str) -> str:
@@ -164,12 +174,9 @@ def keys_of(text: str) -> tuple[str, str]:
 
 def _keys(text: str) -> tuple[str, str]:
     normal = normalise(text)
-    if normal.isascii():
-        stripped = normal.translate(_NOT_SEEN_IN_ASCII)
-        return normal, stripped or normal
-    characters = [(c, unicodedata.category(c)) for c in normal if c not in UNSEEN]
-    stripped = "".join(c for c, kind in characters if kind[0] not in "PSZC")
-    return normal, stripped or "".join(c for c, kind in characters if kind != "Cf") or normal
+    if letters := normal.translate(_LETTERS):
+        return normal, letters
+    return normal, "".join(c for c in normal if c not in UNSEEN and unicodedata.category(c) != "Cf") or normal
 
 
 #: A message as short as "yes" is said in many conversations: alone it makes none of them the same.
