@@ -188,6 +188,21 @@ def test_sources_that_differ_never_make_none(sign_in, person) -> None:
     assert query.labels.get(source="human").required == [4]
 
 
+@pytest.mark.at_length
+@pytest.mark.parametrize("language", ["en", "de", "ru"])
+def test_the_bar_of_commands_is_one_line(sign_in, person, language: str) -> None:
+    """In a window of 1280 px with the sidebar open, where a suggestion waits to be accepted."""
+    make_pool(12, ["one"])
+    scores = {str(n): 0.9 if n == 4 else 0.09 for n in range(12)}
+    Suggestion.objects.create(query=Query.objects.get(), version="big-1", required=[4], scores=scores)
+    page = sign_in(person("ana"), locale=language, viewport={"width": 1280, "height": 800}).new_page()
+    page.goto(LABEL)
+    expect(page.locator('[data-lb="submit"]')).not_to_have_text(re.compile("Submit|Absenden|Отправить"))
+    tops = page.locator(".lb-bar > .rw-button:visible").evaluate_all("all => all.map(one => one.offsetTop)")
+    assert len(tops) >= 5
+    assert len(set(tops)) == 1
+
+
 def test_names_of_agents_begin_in_one_line_whatever_their_codes(sign_in, person) -> None:
     pool = make_pool(3, ["which one"])
     for agent, code in zip(pool.agents.order_by("number"), ("II", "WM", "AB"), strict=True):
