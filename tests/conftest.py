@@ -16,7 +16,7 @@ import pytest
 from django.apps import apps as django_apps
 from django.conf import settings
 from django.core.cache import caches
-from django.utils import timezone
+from django.utils import timezone, translation
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from routerweb import background
@@ -175,8 +175,9 @@ def running_chromium(chromium: str) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    """What this process keeps for some minutes would be another test's."""
+    """What this process keeps for some minutes, and the language of its last request, would be another test's."""
     caches["process"].clear()
+    translation.deactivate()
     if django_apps.ready:
         from agents_app.scim import tokens
         from datasets_app.labels import peers

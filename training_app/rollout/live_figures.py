@@ -234,7 +234,7 @@ def _verdict(ours: Arm, theirs: Arm, success: sequential.Difference, mismatch: s
     text = _(
         "No difference in success shows so far: %(canary)s less %(active)s lies between %(low)+.1f and %(high)+.1f points."
     )
-    return False, scorecards.minus(text % shown)
+    return False, scorecards.as_in_tables(text % shown)
 
 
 def shadow_json(shadow: RouterModel) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
@@ -389,7 +390,7 @@ def chart(weeks_shown: list[Week]) -> dict[str, Any] | None:
         return [round(100 * row.share.mean) if row else None for row in rows]
 
     return {
-        "labels": [week.monday.isoformat() for week in weeks_shown],
+        "labels": [date_format(week.monday, "SHORT_DATE_FORMAT") for week in weeks_shown],
         "datasets": [
             {"label": _("promised"), "data": [week.promised for week in weeks_shown], "pointRadius": 3},
             {

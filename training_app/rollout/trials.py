@@ -148,7 +148,7 @@ def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion
 def _judged(model: RouterModel, override: str) -> gate.Verdict:
     """What the gate says of a model that shall be the canary. Raises GateRefused without an override, and RegistryError."""
     registry.load_model(model)
-    verdict = gate.judge(model)
+    verdict = gate.judge_for_the_record(model)
     if verdict.active is None:
         raise RegistryError(
             _("%(pool)s has no active model that would answer the rest. Promote one.") % {"pool": model.pool.slug}
@@ -156,7 +156,7 @@ def _judged(model: RouterModel, override: str) -> gate.Verdict:
     if verdict.active.pk == model.pk:
         raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
     if not verdict.passed and not override:
-        raise gate.GateRefused(verdict)
+        raise gate.GateRefused(gate.judge(model))
     return verdict
 
 

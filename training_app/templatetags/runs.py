@@ -6,11 +6,13 @@ from typing import Any
 from urllib.parse import quote
 
 from django import template
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
 from training_app.models import Run
 from training_app.rollout import checks
+from training_app.versions import scorecards
 from training_app.versions.verdict import Verdict
 
 register = template.Library()
@@ -48,7 +50,7 @@ def searched(text: str) -> str:
 @register.filter
 def signed(value: float | None) -> str:
     """A difference with its sign and three decimals; what rounds to zero has no minus."""
-    return "–" if value is None else f"{value:+z.3f}".replace("-", "−")
+    return "–" if value is None else scorecards.as_in_tables(f"{value:+z.3f}")
 
 
 @register.filter
@@ -61,7 +63,7 @@ def duration(value: timedelta | None) -> str:
         return _("%(n)d s") % {"n": max(1, round(seconds))}
     if seconds < 6000:
         return _("%(n)d min") % {"n": round(seconds / 60)}
-    return _("%(n).1f h") % {"n": seconds / 3600}
+    return _("%(n)s h") % {"n": number_format(round(seconds / 3600, 1), 1)}
 
 
 @register.filter

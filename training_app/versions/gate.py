@@ -23,6 +23,7 @@ from statistics import NormalDist
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from agents_app import audit
@@ -121,6 +122,12 @@ def judge(model: RouterModel, *, max_queries: int | None = None) -> Verdict:
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
+def judge_for_the_record(model: RouterModel) -> Verdict:
+    """`judge` in the installation's language: what a promotion or canary keeps of it is read by others than whoever asked for it."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return judge(model)
+
+
 def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> Promotion | PromotionRequest:
     """Promote the model if it passes, or if `override` says why it answers all the same; what the gate found is kept.
 
@@ -129,11 +136,11 @@ def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str =
     Page, command, API, admin and runs call this. Raises GateRefused, and RegistryError as `registry.promote` does.
     """
     override = override.strip()
-    verdict = judge(model)
+    verdict = judge_for_the_record(model)
     if verdict.active and verdict.active.pk == model.pk:
         return registry.promote(model, actor=actor)  # refuses, and says so
     if not verdict.passed and not override:
-        raise GateRefused(verdict)
+        raise GateRefused(judge(model))
     if approvals.needed(model.pool):
         return approvals.ask(model, actor=actor, reason=reason, override=override)
     return _let_through(verdict, actor, reason, override)
@@ -148,9 +155,11 @@ def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = ""
     target = registry.rollback_target(pool, kind)
     if target is None:
         return registry.rollback(pool, kind, actor=actor)  # refuses, and says so
-    verdict = Verdict(target, registry.active(pool, kind), tuple(_passes_cases(target)))
+    active = registry.active(pool, kind)
+    with translation.override(settings.LANGUAGE_CODE):
+        verdict = Verdict(target, active, tuple(_passes_cases(target)))
     if not verdict.passed and not override:
-        raise GateRefused(verdict)
+        raise GateRefused(Verdict(target, active, tuple(_passes_cases(target))))
     with transaction.atomic():
         promotion = registry.rollback(pool, kind, actor=actor, reason=reason or override)
         _note_override(verdict, override, actor, {"for": "rollback"})
@@ -165,9 +174,9 @@ def approve(promotion_request: PromotionRequest, *, actor: Who, note: str = "") 
     """
     if promotion_request.share is not None:
         raise ValueError("This asks for a canary: trials.approve starts it.")
-    verdict = judge(promotion_request.model)
+    verdict = judge_for_the_record(promotion_request.model)
     if not verdict.passed and not promotion_request.override:
-        raise GateRefused(verdict)
+        raise GateRefused(judge(promotion_request.model))
     with transaction.atomic():
         approvals.approved(promotion_request, actor=actor, note=note)
         promotion = _let_through(verdict, actor, promotion_request.reason, promotion_request.override)
@@ -182,7 +191,7 @@ def _on_outcomes(model: RouterModel) -> list[Finding]:
         return []
     figures = {name: f"{value:+.2f}" for name, value in difference.items()}
     text = _("By judged episodes it earns %(mean)s beside the one-shot set, %(low)s to %(high)s.") % figures
-    return [Finding("outcomes", difference["high"] >= 0, scorecards.minus(text))]
+    return [Finding("outcomes", difference["high"] >= 0, scorecards.as_in_tables(text))]
 
 
 def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Promotion:
@@ -234,12 +243,13 @@ def classifier_ahead(model: RouterModel) -> str:
     measure, measured = scorecards.measure_of(model)
     if not best:
         return ""
-    return _("A plain classifier wins here: %(name)s has %(measured)s %(theirs).3f, this router %(ours).3f.") % {
+    text = _("A plain classifier wins here: %(name)s has %(measured)s %(theirs).3f, this router %(ours).3f.") % {
         "name": kind.baseline(best),
         "measured": measured,
         "theirs": card.beside[best].metrics[measure].mean,
         "ours": card.figures[measure].mean,
     }
+    return scorecards.as_in_tables(text)
 
 
 # ---------------------------------------------------------------------------------------------------- what it looks at
@@ -266,6 +276,7 @@ def _keeps_limit(model: RouterModel) -> list[Finding]:
     figure = card.figures[standard.limited]
     shown = {**figure.words(), "limit": standard.limit, "what": scorecards.LABELS[standard.limited]}
     detail = _("%(what)s: %(mean).3f (%(low).3f to %(high).3f), and the limit of the goal is %(limit)g.") % shown
+    detail = scorecards.as_in_tables(detail)
     if standard.misses(figure.low, figure.high):
         return [Finding("limit", False, _("It misses the limit of its goal."), detail)]
     text = _("It keeps the limit of its goal.")
@@ -304,7 +315,7 @@ def _beats_constant(model: RouterModel) -> Finding:
         text = _("Not shown to beat %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
         text += scorecards.by_bound(difference) + scorecards.would_tell(difference, 0.0, card.checked)
         plain = _("Not shown to beat %(whom)s.")
-    detail = scorecards.minus(text) + scorecards.by_folds(card)
+    detail = scorecards.as_in_tables(text) + scorecards.by_folds(card)
     return Finding("constant", passed, _said(plain, whom, card.checked), detail)
 
 
@@ -332,7 +343,7 @@ def _holds_rule(model: RouterModel) -> list[Finding]:
         return []
     shown = {**difference.words(), "name": kind.baseline(name), "measured": measured}
     detail = _("Beside %(name)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-    detail = scorecards.minus(detail) + scorecards.by_folds(card)
+    detail = scorecards.as_in_tables(detail) + scorecards.by_folds(card)
     if difference.high < 0:
         return [Finding("rule", False, _("Another rule is surely better: %(name)s.") % shown, detail)]
     return [Finding("rule", True, _("No other rule over its own scores is surely better."), detail)]
@@ -403,8 +414,9 @@ def _flips(model: RouterModel, active: RouterModel | None) -> list[Finding]:
     detail = _("Agents change in %(share).1f %% (%(low).1f to %(high).1f) of turns whose labels do not.") % shown
     if theirs is not None:
         detail += " " + _("Of the active model: %(share).1f %%.") % {"share": 100 * theirs.mean}
-        if ours.low > theirs.high:
-            return [Finding("flips", False, _("It changes agents in conversations more often for no reason."), detail)]
+    detail = scorecards.as_in_tables(detail)
+    if theirs is not None and ours.low > theirs.high:
+        return [Finding("flips", False, _("It changes agents in conversations more often for no reason."), detail)]
     return [Finding("flips", True, _("It does not change agents in conversations for no reason more often."), detail)]
 
 
@@ -475,7 +487,7 @@ def _no_worse(check: str, whom: str, measured: str, difference: Interval, querie
     plain = _("No worse than %(whom)s.") if passed else _("Not shown to be as good as %(whom)s.")
     if not passed and difference.high < 0:
         plain = _("Worse than %(whom)s.")
-    return Finding(check, passed, _said(plain, whom, queries), scorecards.minus(text))
+    return Finding(check, passed, _said(plain, whom, queries), scorecards.as_in_tables(text))
 
 
 def _chosen_among(difference: Interval, models: int) -> float:

@@ -6,7 +6,7 @@ from math import ceil, log1p
 from typing import Any
 
 from django.conf import settings
-from django.utils.formats import number_format
+from django.utils.formats import get_format, number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -157,7 +157,7 @@ def beside_baseline(model: RouterModel) -> str:
     beside = card.baselines.get(name)
     difference = lead_of(standard_of(model), beside.lead.get(measure)) if beside else None
     if difference is None:
-        return _("%(measured)s %(score).3f on %(where)s; no baseline was measured beside it.") % places
+        return as_in_tables(_("%(measured)s %(score).3f on %(where)s; no baseline was measured beside it.") % places)
     places |= {"name": kind.baseline(name), "by": abs(difference.mean)}
     places |= {"low": difference.low, "high": difference.high, "more": difference.mean}
     places["margin"] = settings.PROMOTION_MARGIN
@@ -185,7 +185,7 @@ def beside_baseline(model: RouterModel) -> str:
         text += by_bound(difference)
         if difference.bound <= -settings.PROMOTION_MARGIN:
             text += would_tell(difference, -settings.PROMOTION_MARGIN, card.queries)
-    return minus(text)
+    return as_in_tables(text)
 
 
 def by_folds(card: Card) -> str:
@@ -228,9 +228,10 @@ def would_tell(difference: Interval, least: float, queries: int) -> str:
     }
 
 
-def minus(text: str) -> str:
-    """A sentence with the sign that its numbers have in tables; what rounds to zero has no minus."""
-    return re.sub(r"(?<=[ (])-(?=\d)", "−", re.sub(r"(?<=[ (])-(?=0\.0+(?!\d))", "", text))
+def as_in_tables(text: str) -> str:
+    """A sentence with the sign and the decimal point that its numbers have in tables; what rounds to zero has no minus."""
+    text = re.sub(r"(?<![^ (])-(?=\d)", "−", re.sub(r"(?<![^ (])-(?=0\.0+(?!\d))", "", text))
+    return re.sub(r"(?<![^ (])([+−]?\d+)\.(?=\d)", rf"\1{get_format('DECIMAL_SEPARATOR')}", text)
 
 
 def decision(card: Mapping[str, Any]) -> str:
@@ -248,7 +249,7 @@ def decision(card: Mapping[str, Any]) -> str:
     lead = decided.get("against", {}).get("threshold" if decided["rule"] == "threshold" else "bayes")
     if lead:
         by = {"mean": lead["mean"], "low": lead["low"], "high": lead["high"]}
-        text += " " + minus(_("(the network's lead: %(mean)+.3f, %(low)+.3f to %(high)+.3f)") % by)
+        text += " " + as_in_tables(_("(the network's lead: %(mean)+.3f, %(low)+.3f to %(high)+.3f)") % by)
     return text + "."
 
 
@@ -278,7 +279,7 @@ def looking_back(card: Mapping[str, Any]) -> str:
         "brought": "; ".join(brought),
         "depth": LOOKS.get(turns["depth"], turns["depth"]),
     }
-    return minus(text)
+    return as_in_tables(text)
 
 
 def guarantee(card: Card) -> str:
@@ -286,7 +287,7 @@ def guarantee(card: Card) -> str:
     promised = card.content.get("guarantee")
     if not promised:
         return ""
-    share = f"{100 * promised['most_wrong']:g}"
+    share = _percent(promised["most_wrong"])
     if promised["level"] is None:
         return _("No promise of at most %(share)s %% wrong answers: %(why)s.") % {
             "share": share,
@@ -301,6 +302,11 @@ def guarantee(card: Card) -> str:
         "what": what,
         "people": people,
     }
+
+
+def _percent(share: float) -> str:
+    """A share in percent, without zeros at its end."""
+    return str(number_format(f"{100 * share:g}"))
 
 
 def _no_promise(row: Mapping[str, Any]) -> str:
@@ -321,7 +327,7 @@ def promises(card: Card) -> list[dict[str, Any]]:
     return [
         {
             "most_wrong": row["most_wrong"],
-            "share": f"{100 * row['most_wrong']:g}",
+            "share": _percent(row["most_wrong"]),
             "people": None if row["level"] is None else 100 - round(100 * row["answered"]),
             "why": _no_promise(row) if row["level"] is None else "",
         }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -46,7 +47,7 @@ class ByGoal:
         return text
 
     def _shown(self, figure: Interval) -> str:
-        return _("%(n)d of 100") % of_100(figure) if self.share else f"{figure.mean:.2f}"
+        return _("%(n)d of 100") % of_100(figure) if self.share else str(number_format(round(figure.mean, 2), 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The gate: what passes, what is refused and why, what an override keeps, and that every door leads through it."""
 
 import json
+import re
 from collections.abc import Callable
 from io import StringIO
 from types import SimpleNamespace
@@ -345,6 +346,22 @@ def test_the_page_shows_the_findings_and_asks_for_the_reason(
     page = browser.get(path).content.decode()
     assert "cheaper to run" in page
     assert "The gate was overridden" in page
+
+
+def test_the_page_speaks_german_and_what_is_kept_is_in_the_installations_language(
+    strong_active: RouterModel, word_model: Make, browser: Client
+) -> None:
+    model = word_model(WEAK, card(svm=0.95, baseline=-0.07))
+    german = {"Accept-Language": "de"}
+    page = browser.get(reverse("model", args=["support", 2]), headers=german).text
+    assert "Ohne Begründung lässt die Freigabeprüfung es nicht durch." in page
+    assert re.search(r"Schlechter als das aktive Modell, support-1: −\d,\d{3} \(−\d,\d{3} bis −\d,\d{3}\)", page)
+    path = reverse("model_promote", args=["support", 2])
+    assert "support-2 besteht die Freigabeprüfung nicht." in browser.post(path, headers=german, follow=True).text
+    browser.post(path, {"override": "billiger"}, headers=german)
+    kept = Judgement.objects.get(promotion__model=model)
+    assert any("Worse than the active model" in finding["detail"] for finding in kept.findings)
+    assert "aktive" not in str(AuditEntry.objects.get(action="gate.overridden").detail["failed"])
 
 
 def test_the_page_of_a_model_that_passes_asks_for_no_reason(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from training_app.models import Card, Interval
 from training_app.versions import scorecards, verdict
@@ -140,5 +141,9 @@ def test_where_both_are_perfect_nothing_speaks_against_it() -> None:
 
 
 def test_a_number_in_a_sentence_has_a_true_minus_and_zero_has_none() -> None:
-    assert scorecards.minus("it is -0.000 (-0.021 to 0.016)") == "it is 0.000 (−0.021 to 0.016)"
-    assert scorecards.minus("it is -0.0004, of up-to-date rows") == "it is −0.0004, of up-to-date rows"
+    assert scorecards.as_in_tables("it is -0.000 (-0.021 to 0.016)") == "it is 0.000 (−0.021 to 0.016)"
+    with translation.override("de"):
+        assert (
+            scorecards.as_in_tables("um -0.500 (-0.521 bis 1.016), gpt-4.1") == "um −0,500 (−0,521 bis 1,016), gpt-4.1"
+        )
+    assert scorecards.as_in_tables("it is -0.0004, of up-to-date rows") == "it is −0.0004, of up-to-date rows"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -245,7 +245,12 @@ def in_words(
         "%(pool)s answered %(count)s query in %(period)s, now by %(model)s.",
         "%(pool)s answered %(count)s queries in %(period)s, now by %(model)s.",
         figures.count,
-    ) % {"pool": pool.name, "model": model.name, "count": f"{figures.count:,}", "period": period}
+    ) % {
+        "pool": pool.name,
+        "model": model.name,
+        "count": number_format(figures.count, force_grouping=True),
+        "period": period,
+    }
     if figures.p95 is not None:
         words += " " + _("95 in 100 took less than %(ms)s ms.") % {"ms": _ms(figures.p95)}
     if figures.abstaining >= 0.005:
@@ -266,8 +271,9 @@ def _reported(count: int, share: float) -> str:
         "Of %(count)s outcome that applications reported in a week, %(share)s in 100 were a success.",
         "Of %(count)s outcomes that applications reported in a week, %(share)s in 100 were a success.",
         count,
-    ) % {"count": f"{count:,}", "share": f"{100 * share:.0f}"}
+    ) % {"count": number_format(count, force_grouping=True), "share": f"{100 * share:.0f}"}
 
 
 def _ms(value: float) -> str:
-    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+    digits = 2 if value < 100 else 0
+    return str(number_format(round(value, digits), digits))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -34,7 +35,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "folded": folded(model),
         "decision": scorecards.decision(card),
         "looking_back": scorecards.looking_back(card),
-        "teaching": [scorecards.minus(text) for text in teaching.taught_by(card)],
+        "teaching": [scorecards.as_in_tables(text) for text in teaching.taught_by(card)],
         "warnings": card.get("warnings", []),
         "guarantee": scorecards.guarantee(model.card),
         "promises": scorecards.promises(model.card),
@@ -47,12 +48,23 @@ def context(model: RouterModel) -> dict[str, Any]:
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
         "turns": turns(card),
         "robustness": [
-            (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
+            (ALTERED.get(name, name), share, card.get("robustness_jaccard", {}).get(name))
             for name, share in card.get("robustness", {}).items()
         ],
     }
 
 
+#: The ways in which robustness alters a query (`engine/reading/tidying/perturbations.py`, and other turns of a conversation).
+ALTERED = {
+    "typos": gettext_lazy("typos"),
+    "upper_case": gettext_lazy("upper case"),
+    "no_punctuation": gettext_lazy("no punctuation"),
+    "repeated_word": gettext_lazy("repeated word"),
+    "prefix": gettext_lazy("prefix"),
+    "signature": gettext_lazy("signature"),
+    "quoted_mail": gettext_lazy("quoted mail"),
+    "strange_turns": gettext_lazy("strange turns"),
+}
 #: Figures of a scorecard's "conversations", in their order.
 TURNS = {
     "flip_rate": gettext_lazy("agents changed, labels did not"),
@@ -98,9 +110,11 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
         note = _("asked about %(queries)d queries, the lead is over these") % {"queries": llm["queries"]}
         if llm["unanswered"]:
             note += "; " + _("%(count)d without an answer") % {"count": llm["unanswered"]}
-        note += "; " + _("%(seconds).1f s a call") % {"seconds": llm["latency_ms"]["p50"] / 1000}
+        note += "; " + _("%(seconds)s s a call") % {
+            "seconds": number_format(round(llm["latency_ms"]["p50"] / 1000, 1), 1)
+        }
         if llm["cost"] is not None:
-            note += "; " + _("cost %(cost).2f") % {"cost": llm["cost"]}
+            note += "; " + _("cost %(cost)s") % {"cost": number_format(round(llm["cost"], 2), 2)}
         row = {"name": llm["model"], "ours": False, "lead": lead_shown(standard, llm), "note": note}
         rows.append({**row, **llm["metrics"]})
     for key, name in (("handoffs", _("who answered until now")), ("descriptions", _("the agents' descriptions"))):
@@ -131,7 +145,7 @@ def reliability(calibration: Mapping[str, Any]) -> dict[str, Any] | None:
     if not bins:
         return None
     return {
-        "labels": [f"{b['p']:.2f}" for b in bins],
+        "labels": [number_format(round(b["p"], 2), 2) for b in bins],
         "datasets": [
             {"label": _("needed"), "data": [b["frequency"] for b in bins]},
             {"label": _("as the score says"), "data": [b["p"] for b in bins]},

@@ -166,3 +166,51 @@ def test_the_shares_that_want_a_look_and_who_is_away(model: RouterModel, browser
     assert "More likely wrong than right 15" in page
     assert "Not routed to now:" in page
     assert "maintenance" in page
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        (
+            "de",
+            (
+                "In Kürze",
+                "Ist es gut?",
+                "Support hat in den letzten 24 Stunden 1.002 Anfragen beantwortet, jetzt mit support-1.",
+                "95 von 100 dauerten weniger als 0,20 ms.",
+            ),
+        ),
+        (
+            "ru",
+            (
+                "Вкратце",
+                "Хорошо ли работает?",
+                "За последние 24 часа Support ответил на 1\xa0002 запроса, сейчас отвечает support-1.",
+                "95 из 100 заняли меньше 0,20 мс.",
+            ),
+        ),
+    ],
+)
+def test_home_of_ops_speaks_one_language_and_writes_its_numbers(
+    model: RouterModel, browser: Client, language: str, words: tuple[str, ...]
+) -> None:
+    now = timezone.now()
+    Decision.objects.bulk_create(
+        Decision(
+            pool=model.pool, model=model, text="x", agents=[0], scores={}, confidence=0.9, steps=2, stop_reason="stop",
+            microseconds=198 if number % 2 else 199, at=now - timedelta(milliseconds=number),
+        )
+        for number in range(1_002)
+    )  # fmt: skip
+    page = browser.get("/", headers={"Accept-Language": language}).text
+    assert [word for word in words if word not in page] == []
+    english = (
+        "In short",
+        "Is it good",
+        "At a glance",
+        "Half are quicker",
+        "Agents chosen",
+        "Quality",
+        "Wants attention",
+    )
+    assert [word for word in english if word in page] == []
