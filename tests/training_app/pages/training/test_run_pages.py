@@ -28,7 +28,7 @@ Make = Callable[..., RouterModel]
 RUNS_QUERIES = 12
 #: With orchestration, the page asks for models of its kinds too, and Home for episodes that wait for a person.
 MODELS_QUERIES = 20 + 2 * orchestration.INSTALLED
-HOME_QUERIES = 43 + 3 * orchestration.INSTALLED
+HOME_QUERIES = 44 + 3 * orchestration.INSTALLED
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
