@@ -390,7 +390,7 @@ def chart(weeks_shown: list[Week]) -> dict[str, Any] | None:
         return [round(100 * row.share.mean) if row else None for row in rows]
 
     return {
-        "labels": [date_format(week.monday, "SHORT_DATE_FORMAT") for week in weeks_shown],
+        "labels": [date_format(week.monday, "j M") for week in weeks_shown],
         "datasets": [
             {"label": _("promised"), "data": [week.promised for week in weeks_shown], "pointRadius": 3},
             {
