@@ -57,7 +57,7 @@ worker: setup ## All but the web server: both job clusters, and the process of e
 # Twice as many processes as there are cores of a small machine: tests wait for browsers, servers and clocks.
 PYTEST_WORDS := -n 4 --dist loadfile --no-loadscope-reorder
 # Fewer where PostgreSQL's tests run beside, in one process: each imports and collects its tests first, which takes some ten CPU seconds.
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 # Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
 test test-core test-everything: export PYTHONDONTWRITEBYTECODE :=

@@ -27,6 +27,7 @@ def test_a_round_by_keys(sign_in, person):
     page.goto(f"/p/{model.pool.slug}/check/")
     page.get_by_role("button", name="Check 30 answers").click()
     expect(page.get_by_text("0 of 5 checked")).to_be_visible()
+    page.wait_for_load_state()  # its scripts listen
 
     def press(*keys: str) -> None:
         for key in keys:
