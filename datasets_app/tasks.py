@@ -6,6 +6,7 @@ from django.db import transaction
 
 from agents_app.background_work import jobs, work
 from agents_app.models import Pool
+from datasets_app.figures import counting
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
 from datasets_app.models import Gold, Query
@@ -26,7 +27,7 @@ def read_upload(key: str) -> str:
     if upload is None:
         return "not queued"
     try:
-        ended = storing.run(upload, uploads.content(upload))
+        ended = storing.run(upload, uploads.content(upload), counting.when_large(upload.dataset.pool))
         queue.fill(ended.dataset.pool, look_back=True)  # here, so that no labeler waits for it
         return ended.status
     except Exception:  # whatever a file did, the import is not left running

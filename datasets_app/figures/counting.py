@@ -5,7 +5,7 @@ was counted. Nothing adds to it or subtracts from it, so it cannot drift: each t
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -53,6 +53,20 @@ def count_all() -> int:
 def is_large(pool: Pool) -> bool:
     """Whether the pool has more than LARGE queries; looks at so many at most."""
     return Query.objects.filter(dataset__pool=pool)[: progress.LARGE + 1].count() > progress.LARGE
+
+
+def when_large(pool: Pool) -> Callable[[object], None]:
+    """What counts the pool as soon as it is large, to be called while a file is read into it: until the clock comes round, every page
+    would count what has come in."""
+    counted = is_large(pool)
+
+    def look(_read: object) -> None:
+        nonlocal counted
+        if not counted and is_large(pool):
+            count(pool)
+            counted = True
+
+    return look
 
 
 def _is_due(before: PoolFigures | None, newest: list[Any]) -> bool:

@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from datasets_app.labels import queue
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
-from datasets_app.models.labeling import LOTS
+from datasets_app.models.labeling import LINE, LOTS
 from training_app.engine.reading.neighbours import Neighbours
 
 #: Items next in line that a query is compared with, the characters of each that count, and how long the comparison is kept.
@@ -94,7 +94,7 @@ def _compared(
     """The keys of the queries that are held or next in line, and their texts ready to be compared with; kept until more come in, for a
     minute at most. The database reads COMPARED items of each, whatever they are."""
     columns = ("query", "blind_lot", "evaluation_lot", "query__turn", "query__text")
-    open_items = QueueItem.objects.filter(queue.OPEN, pool=pool, agent=None).order_by("rank", "id")
+    open_items = QueueItem.objects.filter(queue.OPEN, pool=pool, agent=None).order_by(*LINE)
     held = Assignment.objects.filter(item__pool=pool, item__agent=None, state=queue.HELD).order_by("leased_until")
     # What is open is read first: an item that somebody leases between the two is in both then, the other way round in neither.
     next_in_line = list(open_items.values_list(*columns)[:COMPARED])

@@ -53,13 +53,14 @@ def fill(
     everything: bool = False,
     look_back: bool = False,
     limit: int | None = None,
+    wait: bool = True,
     settings: QueueSettings | None = None,
 ) -> int:
     """Put queries that have no item yet into the queue; returns how many came in.
 
     A query that came with its gold, or as a trace, is not asked about until somebody sends it. Looked at are the queries newer than
     the last that came in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `limit`: about how many
-    items at most, for somebody who waits; it is 0 while somebody else fills.
+    items at most, for somebody who waits. Then, and without `wait`, it ends where somebody else fills.
     """
     settings = settings or stored_settings(pool)
     newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
@@ -68,7 +69,8 @@ def fill(
     at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
     count = 0
     while at < newest and (limit is None or count < limit):
-        window = _fill_window(settings, at, min(BATCH, BATCH if limit is None else limit - count), wait=limit is None)
+        most = BATCH if limit is None else min(BATCH, limit - count)
+        window = _fill_window(settings, at, most, wait=wait and limit is None)
         if window is None:
             break
         at, came = window
@@ -80,7 +82,7 @@ def fill_all() -> int:
     """Every pool's new queries, for the clock; how many came in."""
     newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
     behind = Pool.objects.in_use().filter(queue_settings__filled_to__lt=newest)
-    return sum(fill(pool, look_back=True) for pool in behind)
+    return sum(fill(pool, look_back=True, wait=False) for pool in behind)
 
 
 def fill_all_again() -> int:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
 from datasets_app.models import Label, QueueItem, QueueSettings, Suggestion, TracedTurn
-from datasets_app.models.labeling import LOTS
+from datasets_app.models.labeling import LINE, LOTS
 
 LOOKED_AT = 2_000  # items, in the order of the queue
 
@@ -84,7 +84,7 @@ class Narrowing:
         """Those of the LOOKED_AT next of some items that match."""
         if not self:
             return items
-        near = items.order_by("rank", "id").values("pk")[:LOOKED_AT]
+        near = items.order_by(*LINE).values("pk")[:LOOKED_AT]
         matches = items.filter(pk__in=near, evaluation_lot__gte=round(settings.evaluation_share * LOTS))
         if self.agent is not None or KINDS[self.kind].hints:
             matches = matches.filter(blind_lot__gte=round(settings.blind_share * LOTS))

@@ -28,7 +28,7 @@ from datasets_app.labels.filling import (
 )
 from datasets_app.labels.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
-from datasets_app.models.labeling import LOTS
+from datasets_app.models.labeling import LINE, LOTS
 
 __all__ = [
     "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "Shares", "assignment_of", "close", "done_today", "effect_of", "fill",
@@ -198,12 +198,12 @@ def _claim_next(
 ) -> Assignment | None:
     """Lease the first open item that this person has not touched; None when there is none."""
     candidates = narrow.within(_candidates(settings, person, agent), settings).select_related("query", "agent")
-    orders = [candidates.order_by("rank", "id")]
+    orders = [candidates.order_by(*LINE)]
     line = round(settings.evaluation_share * LOTS)
     if agent is None and line and not narrow and settings.order != QueueSettings.Order.RANDOM:
         # What may be evaluated on comes in random order only: an order that chooses would take its hard part first.
         drawn = candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id")
-        chosen = candidates.filter(evaluation_lot__gte=line).order_by("rank", "id")
+        chosen = candidates.filter(evaluation_lot__gte=line).order_by(*LINE)
         orders = [drawn, chosen] if _evaluation_turn(settings, person) else [chosen, drawn]
     if agent is None and talks.has_any(settings.pool):
         orders = talks.one_by_one(candidates, person, settings.pool, orders)

@@ -14,6 +14,8 @@ from routerweb.database.checks import check
 from routerweb.holds import Holds
 
 LOTS = 10_000  # an item's lots are drawn from 0 to 9,999: a share of 0.25 is every lot below 2,500
+#: A queue's order, as its index has it: without the agent, though it is the same in all, PostgreSQL sorts everything that waits.
+LINE = ("agent_id", "rank", "id")
 SHARE = (MinValueValidator(0.0), MaxValueValidator(1.0))
 
 

@@ -128,6 +128,20 @@ def test_only_large_pools_have_stored_figures(pool, queries, add_query, monkeypa
     assert not PoolFigures.objects.exists()
 
 
+def test_a_pool_that_a_file_makes_large_is_counted_while_the_file_is_read(pool, queries, add_query, monkeypatch):
+    monkeypatch.setattr(progress, "LARGE", len(queries) + 1)
+    look = counting.when_large(pool)
+    look(None)
+    add_query("one more")
+    look(None)
+    assert not PoolFigures.objects.exists()
+    add_query("another")
+    look(None)
+    counted = PoolFigures.objects.get(pool=pool)
+    look(None)
+    assert PoolFigures.objects.get(pool=pool).counted_at == counted.counted_at
+
+
 def test_a_large_pool_is_counted_again_once_something_changed_and_never_all_the_time(
     pool, queries, add_query, monkeypatch
 ):

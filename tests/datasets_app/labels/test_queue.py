@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import OperationalError, connections
+from django.db import OperationalError, connection, connections
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
@@ -33,6 +34,31 @@ pytestmark = pytest.mark.both_databases
 
 def texts(leases: list[Assignment]) -> list[str]:
     return [lease.item.query.text for lease in leases]
+
+
+@pytest.mark.parametrize("order", [QueueSettings.Order.RANDOM, QueueSettings.Order.OLDEST])
+def test_the_next_item_is_found_without_sorting_what_waits(pool, plain, add_query, person, order):
+    for number in range(12):
+        add_query(f"question {number}")
+    queue.fill(pool)
+    QueueSettings.objects.update(order=order)
+    with CaptureQueriesContext(connection) as asked:
+        assert queue.take(pool, person("ana"))
+    chosen = [
+        each["sql"]
+        for each in asked
+        if "queueitem" in each["sql"] and "LIMIT 1" in each["sql"] and "rank" in each["sql"]
+    ]
+    assert chosen
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_sort = off")  # a sort that is left cannot be done without
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        for sql in chosen:
+            cursor.execute(("EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN ") + sql)
+            plan = str(cursor.fetchall())
+            assert "Sort" not in plan
+            assert "TEMP B-TREE" not in plan
 
 
 def test_a_browser_may_hold_what_leaves_as_much_to_others(pool, plain, add_query, person):
