@@ -1,9 +1,12 @@
 """Pools that no model answers yet: the agents' descriptions do, by one scorer for all pools (`engine/reading/descriptions.py`).
 
 The router is an ordinary one, whose scorer nobody fitted, so that options, explanations, batches and decisions work as with a model.
-Making it costs nothing; the first text that it routes loads the sentence encoder, 150 MB and a second.
+Making it costs nothing; the first text that it routes loads the sentence encoder, 150 MB and a second. A process that has such a pool
+loads it beforehand.
 """
 
+import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,6 +18,8 @@ from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Router
 from training_app.models import Decision
+
+logger = logging.getLogger(__name__)
 
 #: The key of no version: what answers by descriptions is kept nowhere.
 NO_VERSION = 0
@@ -32,6 +37,15 @@ def described(pool: LoadedPool) -> LoadedPool | None:
     every = len(available) == len(router.agents)
     model = LoadedModel(NO_VERSION, Decision.DESCRIPTIONS, router)
     return replace(pool, model=model, available=None if every else available, not_covered=())
+
+
+def make_ready(pools: Iterable[LoadedPool]) -> None:
+    """Load the sentence encoder where one of the pools is answered by descriptions, so that its first text does not wait for it."""
+    if sentences.installed() and any(pool.model is None and pool.roster and not pool.problem for pool in pools):
+        try:
+            sentences.load()
+        except sentences.EncoderError as error:
+            logger.warning("The sentence encoder cannot be loaded: %s", error)
 
 
 def probabilities(pool: LoadedPool, text: str) -> dict[int, float]:

@@ -23,7 +23,7 @@ from agents_app.pools import card_examples
 from routerweb import hooks
 from routerweb.background import Background
 from routerweb.serving import memory
-from training_app.answering import live
+from training_app.answering import described, live
 from training_app.answering.loaded import Caller, LoadedModel, LoadedPool, RosterAgent, Served
 from training_app.engine.routing import router as engine
 from training_app.models import Promotion, RouterModel
@@ -102,7 +102,7 @@ def load_one(slug: str) -> LoadedPool:
 def warm() -> None:
     """Load every pool's active model and all keys before traffic comes; without a database the first request tries again."""
     try:
-        served()
+        described.make_ready(served().pools.values())
     except DatabaseFault as error:
         logger.warning("The database cannot be reached; models are loaded once it answers: %s", error)
         drop_connection()
@@ -179,7 +179,7 @@ def watch_once() -> float:
     """One look of the watcher: whatever goes wrong, what is in memory keeps answering and the next look tries again; when that is."""
     was_away = bool(_database_fault)
     try:
-        refresh()
+        described.make_ready(refresh().pools.values())
     except DatabaseFault as error:
         if not was_away:
             logger.warning("The database went away; the models in memory keep answering: %s", error)

@@ -64,10 +64,18 @@ def test_a_question_names_agents_by_what_they_do() -> None:
     ("reply", "meant"),
     [
         ("billing please", {1}),
-        ("my password", None),
+        ("my password", {2}),
+        ("both of them", {1, 2}),
+        ("Beides, bitte", {1, 2}),
+        ("the second one", {2}),
+        ("la primera", {1}),
+        ("One second please", None),
+        ("That's all, thanks", None),
+        ("the third one", None),
+        ("neither of these", set()),
+        ("all of the parcels that you sent me are damaged", None),
         ("it's about permissions", {2}),
         ("REFUNDS and log-in", {1, 2}),
-        ("neither", None),
     ],
 )
 def test_what_a_reply_means(reply: str, meant: set[int] | None) -> None:

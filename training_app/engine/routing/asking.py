@@ -28,6 +28,28 @@ THIRD = 0.05
 DESCRIBED = 70
 #: How every question begins, by which a reply to one is told from others.
 BEGINS = "Is this about "
+#: A reply of at most so many words may mean agents by no name of theirs.
+SHORT = 6
+#: Letters from which a word is known by its beginning.
+STEM = 4
+#: What such a reply says, in seven languages: none of them, both, all, or which by its place. "That is all" and "one
+#: second" say something else: so `all` begins a reply, and a place begins it or follows an article.
+NEITHER = re.compile(
+    r"\b(neither|none|nothing|keine[rs]?|nichts|ninguno|ninguna|nenhum|nenhuma|nessuno|nessuna|aucun|aucune|ничего|никто)\b"
+)
+EVERY = re.compile(
+    r"\b(both|beide[sn]?|ambos|ambas|entrambi|entrambe|les deux|оба|обе)\b"
+    r"|^(all|alle|todos|todas|tutti|tutte|tous|toutes|все|всё)\b"
+)
+_ARTICLE = r"(?:^|\b(?:the|der|die|das|den|el|la|le|il|o) )"
+PLACES = [
+    re.compile(rf"{_ARTICLE}({words})\b")
+    for words in (
+        "first|former|1st|erste[ns]?|primer[oa]|primeir[oa]|prim[oa]|premi[eè]re?|перв(?:ый|ая|ое)",
+        "second|2nd|zweite[ns]?|segund[oa]|second[oa]|seconde|deuxième|втор(?:ой|ая|ое)",
+        "third|3rd|dritte[ns]?|tercer[oa]|terceir[oa]|terz[oa]|troisième|трет(?:ий|ья|ье)",
+    )
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +109,42 @@ def asked_before(text: str) -> bool:
 
 
 def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int], frozenset[int]] | None:
-    """Of a reply to a question that names agents: (those named in the question, those of them that the reply means, by the words that
-    only their part of the question has). None for every other turn, and for a reply that means none of them."""
+    """Of a reply to a question that names agents: (those named in the question, those of them that the reply means: by the words that
+    only their part of the question has, or, where it has none of these, by what it says of all: both, the second, neither). None for
+    every other turn, and for a reply that says nothing of them."""
     if not asked_before(text) or not asks(text):
         return None
     asked = before(text)[-1].content
-    about = {a: agent for a, agent in agents.items() if _named(agent) in asked}
+    named = {a: _named(agent) for a, agent in agents.items()}
+    about = sorted((a for a in agents if named[a] in asked), key=lambda a: asked.index(named[a]))
     if not 2 <= len(about) <= 3:
         return None
-    words = {a: set(_words(_named(agent))) for a, agent in about.items()}
+    words = {a: set(_words(named[a])) for a in about}
     own = {a: mine.difference(*(others for b, others in words.items() if b != a)) for a, mine in words.items()}
-    reply_words = set(_words(text))
-    meant = frozenset(a for a in about if reply_words & own[a])
-    return (frozenset(about), meant) if meant else None
+    reply_words = _words(text)
+    meant = [a for a in about if any(_same_word(word, its) for word in reply_words for its in own[a])]
+    said = meant or _by_place(text, about)
+    return None if said is None else (frozenset(about), frozenset(said))
+
+
+def _by_place(text: str, about: list[int]) -> list[int] | None:
+    """Those that a short reply means by no name; None where it does not say."""
+    said = re.findall(r"\w+", text.casefold())
+    reply = " ".join(said)
+    if len(said) > SHORT:
+        return None
+    if NEITHER.search(reply):
+        return []
+    if EVERY.search(reply):
+        return about
+    return [agent for agent, place in zip(about, PLACES, strict=False) if place.search(reply)] or None
 
 
 def _words(text: str) -> list[str]:
     return [word for word in re.findall(r"\w+", text.casefold()) if len(word) > 2]
+
+
+def _same_word(one: str, other: str) -> bool:
+    """The same word, or its plural: `invoice` and `invoices`."""
+    short, long = sorted((one, other), key=len)
+    return long.startswith(short) and (short == long or (len(short) >= STEM and len(long) - len(short) <= 2))
