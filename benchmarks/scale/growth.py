@@ -1,7 +1,8 @@
-"""`python -m benchmarks.scale.growth [SMALL LARGE [DECISIONS]]` compares the pages of a pool of LARGE queries with a pool of SMALL.
+"""`python -m benchmarks.scale.growth [SMALL LARGE DECISIONS [PAGE …]]` compares pages of a pool of LARGE queries with one of SMALL.
 
 It starts a PostgreSQL server of its own, fills a database for each size (10,000 and 1,000,000, with 50,000 decisions each) by `fill`,
-counts their figures as the clock does, and times the pages by `pages`. A million queries take ten minutes and 4 GB of disk.
+counts their figures as the clock does, and times the pages by `pages`, all of them or those named. A million queries take ten minutes
+and 4 GB of disk.
 """
 
 import os
@@ -38,16 +39,16 @@ def make(server: str, queries: int, decisions: int) -> str:
     return url
 
 
-def main(small: int, large: int, decisions: int) -> int:
+def main(small: int, large: int, decisions: int, names: list[str]) -> int:
     """Fill, count, compare; the exit status."""
     with tempfile.TemporaryDirectory(prefix="routerweb-growth-") as data, on_postgresql.server() as server:
         os.environ |= {
             "DJANGO_SETTINGS_MODULE": "routerweb.settings", "SECRET_KEY": "only-for-this-benchmark", "PLAIN_HTTP": "1",
             "DATA_DIR": data,
         }  # fmt: skip
-        return pages.main([make(server, queries, decisions) for queries in (small, large)], [])
+        return pages.main([make(server, queries, decisions) for queries in (small, large)], names)
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    sys.exit(main(*(given + [10_000, 1_000_000, 50_000][len(given) :])))
+    few, many, stored = [int(word) for word in sys.argv[1:4]] or [10_000, 1_000_000, 50_000]
+    sys.exit(main(few, many, stored, sys.argv[4:]))

@@ -10,9 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
+
+from benchmarks.scale.fill import AGENTS
 
 ROUNDS, RATIO, MOST_MS = 20, 1.5, 500
 PAGES = {
@@ -37,10 +41,12 @@ PAGES = {
     "Decisions, a frequent word": "/p/scale/decisions/?q=word12",
     "Decisions, a failure": "/p/scale/decisions/?outcome=failure",
     "Decision by id": "decision",
-    "Next item to label": "next",
+    "Next item to label": "/p/scale/label/next/",
+    "Submit a label": "/p/scale/label/%d/submit/",
 }
 #: The pages that a labeler asks for.
-LABELERS = {"Label", "Own labels", "Next item to label"}
+POSTED = ("Next item to label", "Submit a label")
+LABELERS = {"Label", "Own labels", *POSTED}
 #: Rows that were read until now; the statistics of this connection count once they are flushed.
 ROWS_READ = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables"
 
@@ -56,6 +62,7 @@ def serve() -> None:
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
+    from datasets_app.models import Assignment
     from training_app.models import Decision
 
     def client_of(name: str) -> Client:
@@ -70,17 +77,28 @@ def serve() -> None:
             cursor.execute(ROWS_READ)
             return int(cursor.fetchone()[0])
 
+    asked = ",".join(map(str, range(AGENTS)))
+
+    def posted(page: str) -> Callable[[], Any]:
+        """Asks for a new item, not for the one that is held; or submits one."""
+        Assignment.objects.filter(person__username="ana", state="held").delete()
+        if page == "Next item to label":
+            return lambda: labeler.post(PAGES[page])
+        query = int(labeler.post(PAGES["Next item to label"]).json()["query"])
+        return lambda: labeler.post(PAGES[page] % query, {"asked": asked, "base": "0", "agent": "3"})
+
     admin, labeler = client_of("admin"), client_of("ana")
     for line in sys.stdin:
         page = line.strip()
         address, client = PAGES[page], labeler if page in LABELERS else admin
         if address == "decision":
             address = f"/p/scale/decisions/{Decision.objects.order_by('at')[50].pk}/"
+        ask = posted(page) if page in POSTED else partial(client.get, address)
         reset_queries()
         read = rows_read()
         with CaptureQueriesContext(connection) as seen:
             began = time.perf_counter()
-            answer = client.post("/p/scale/label/next/") if address == "next" else client.get(address)
+            answer = ask()
             took = 1000 * (time.perf_counter() - began)
         read = rows_read() - read
         slowest = max(seen.captured_queries, key=lambda query: float(query["time"]), default={"time": 0, "sql": ""})

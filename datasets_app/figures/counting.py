@@ -52,7 +52,7 @@ def count_all() -> int:
 
 def is_large(pool: Pool) -> bool:
     """Whether the pool has more than LARGE queries; looks at so many at most."""
-    return Query.objects.filter(dataset__pool=pool)[: progress.LARGE + 1].count() > progress.LARGE
+    return Query.objects.filter(dataset__pool=pool).order_by()[: progress.LARGE + 1].count() > progress.LARGE
 
 
 def when_large(pool: Pool) -> Callable[[object], None]:

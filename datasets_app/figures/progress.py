@@ -141,9 +141,9 @@ def _passed_of_large(pool: Pool, person: User) -> int:
 def _open_in_large(pool: Pool) -> int:
     """How many items of a large pool are open to somebody, with the queries that are about to become such."""
     counted = stored(pool) or {}
-    some = QueueItem.objects.filter(OPEN, pool=pool, agent=None)[: LARGE + 1].count()
+    some = QueueItem.objects.filter(OPEN, pool=pool, agent=None).order_by()[: LARGE + 1].count()
     if some <= LARGE:
-        some += queue.not_filled(pool)[: LARGE + 1].count()
+        some += queue.not_filled(pool).order_by()[: LARGE + 1].count()
     return max(some, counted["open"]) if some > LARGE else some
 
 

@@ -87,7 +87,8 @@ def fill_all() -> int:
 
 def fill_all_again() -> int:
     """Look at every query of every pool, for the clock: what an importer committed very late is found here."""
-    return sum(fill(pool, everything=True) for pool in Pool.objects.in_use().filter(queue_settings__isnull=False))
+    known = Pool.objects.in_use().filter(queue_settings__isnull=False)
+    return sum(fill(pool, everything=True, wait=False) for pool in known)
 
 
 def fill_these(pool: Pool, query_ids: Collection[int]) -> int:

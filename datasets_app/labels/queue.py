@@ -7,6 +7,7 @@ Where rows can be locked, `SKIP LOCKED` spares takers the wait for each other.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -41,6 +42,8 @@ BATCH = 1_000
 ON_THE_WAY = 200
 #: Items to come that one person's browser keeps at most, and at least, for when the connection goes.
 MOST_HELD, LEAST_HELD = 40, 3
+#: Items that a person did last, at least, by which it is decided whether the next is drawn at random.
+LAST = 100
 EVERYTHING = Narrowing()
 OPEN = Q(taken__lt=F("needed"))
 HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
@@ -222,10 +225,13 @@ def _claim_next(
 
 
 def _evaluation_turn(settings: QueueSettings, person: User) -> bool:
-    """Whether this person's next item is drawn at random: decided by how many they took, so that no clock or luck is involved."""
-    count = Assignment.objects.filter(item__pool=settings.pool, person=person).count()
+    """Whether this person's next item is drawn at random: where fewer of their last ones were than the share says, so that no clock or
+    luck is involved, and nobody's years of labels are counted."""
     share = settings.evaluation_share
-    return int((count + 1) * share) > int(count * share)
+    mine = Assignment.objects.filter(item__pool=settings.pool, person=person)
+    last = mine.filter(state=DONE).order_by("-ended_at")[: max(LAST, ceil(1 / share))]
+    drawn = [is_drawn for rows in (mine.filter(state=HELD), last) for is_drawn in rows.values_list("drawn", flat=True)]
+    return int((len(drawn) + 1) * share) > sum(drawn)
 
 
 def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment | None:

@@ -114,7 +114,7 @@ def read(pool: Pool) -> Traffic:
         languages=_languages(list(turns.values_list("query__text", flat=True)[:READ])),
         problems=list(SpanProblem.objects.filter(pool=pool)[:20]),
         waiting=SpanBatch.objects.filter(pool=pool).exists(),
-        unasked=_unasked(pool)[: MOST + 1].count(),
+        unasked=_unasked(pool).order_by()[: MOST + 1].count(),
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def suggest(pool_id: int) -> int:
     Raises RegistryError or ArtifactError where the model cannot be used.
     """
     pool = Pool.objects.get(pk=pool_id)
-    queue.fill(pool)
+    queue.fill(pool, wait=False)
     model = registry.active(pool)
     if model is None or not waiting(pool, model.name).exists():
         return 0

@@ -124,7 +124,7 @@ def offer_unsure() -> int:
         new = [adding.NewQuery(text) for key, text in texts.items() if key not in hashes][:left]
         if new:
             added = adding.find_or_add(adding.dataset_of(pool, DATASET), new, UNSURE)[1]
-            queue.fill(pool)
+            queue.fill_these(pool, added)
             count += len(added)
     return count
 

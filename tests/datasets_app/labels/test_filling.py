@@ -89,7 +89,7 @@ def test_two_fillers_share_the_work():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_waits_for_a_page_does_not_wait_for_another_filler():
+def test_neither_a_page_nor_the_clock_waits_for_another_filler():
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     pool = Pool.objects.create(slug="busy", name="Busy")
@@ -100,4 +100,6 @@ def test_who_waits_for_a_page_does_not_wait_for_another_filler():
     with transaction.atomic():
         QueueSettings.objects.select_for_update().get(pk=settings.pk)
         assert at_once(1, lambda _n: filling.fill(pool, limit=5)) == [0]
+        assert at_once(1, lambda _n: filling.fill_all()) == [0]
+        assert at_once(1, lambda _n: filling.fill_all_again()) == [0]
     assert filling.fill(pool, limit=5) == 1
