@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -85,7 +86,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
             suggested=agent.number in suggested,
             scores=[
                 (
-                    f"{offer.score(agent.number):.2f}" if agent.number in offer.scores else "",
+                    number_format(offer.score(agent.number), 2) if agent.number in offer.scores else "",
                     _source(offer),
                     agent.number in offer.required,
                 )

@@ -272,6 +272,9 @@ def test_suggestions_come_first_with_source_and_version(client, pool, plain, que
     assert "gpt · prompt 2" in html
     assert "support-3" in html
     assert "checked" not in html, "a suggestion is never an answer"
+    assert "0.90" in html
+    german = client.post(url("label_item", pool, queries[0].pk), headers={"accept-language": "de"}, **JSON)
+    assert "0,90" in german.json()["html"]
 
 
 @pytest.mark.parametrize(("checked", "said"), [(9, ""), (10, "100\u202f% as people said, over 10 queries")])
