@@ -7,24 +7,26 @@ tools of their own beside the two; the list then changes by turn.
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from agents_app.outbound.async_client import Client
-from orchestration_app.episodes import asides, asking, calling, policies, spending, toolbox
-from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome, Reply
-from orchestration_app.episodes.protocols.mcp_arguments import ToolCall
+from orchestration_app.episodes import asides, direct, policies, spending, toolbox
+from orchestration_app.episodes.calls import AgentCall, Failure, Reply, Spec
 from orchestration_app.episodes.toolbox import Tool, Toolbox
-from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import Executor, Step
+from routerweb import state
+from routerweb.serving import later
 from training_app.api import json_rpc, mcp
-from training_app.api.json_rpc import Call, Fault
+from training_app.api.bodies import written
+from training_app.api.json_rpc import Call, Fault, Id
 from training_app.api.views.mcp import McpView
 from training_app.engine.data import storable
 
+Json = dict[str, Any]
 SEARCH, CALL = "search", "call"
 QUERY = "routerweb/query"
 LONGEST = 4_000
@@ -34,6 +36,9 @@ INSTRUCTIONS = (
 )
 #: Before the question of an agent that asks its user something: a tool's call has nobody to wait for.
 ASKS = "It asks something; call it again with a task that says it:"
+#: Calls that event loops make, which nobody else may hold on to.
+_under_way: set["asyncio.Future[Json]"] = set()
+state.keep(__name__, "_under_way", "Calls of tools under way", "one for each call, until it ends")
 TEXT = {"type": "string"}
 TOOLS = [
     {
@@ -114,7 +119,7 @@ class ToolsView(McpView):
         tool = box.named(str(name))
         if tool is None:
             return mcp.tool_error(f"There is no tool {str(name)[:80]}. Call search first.")
-        return self._tool(box, tool, arguments, task[:LONGEST])
+        return self._tool(call.id, box, tool, arguments, task[:LONGEST])
 
     def _searched(self, arguments: dict[str, Any]) -> dict[str, Any]:
         query, limit = arguments.get("query"), arguments.get("most", 0)
@@ -133,7 +138,7 @@ class ToolsView(McpView):
         self.asks = Texts()
         self.check_throttles(self.request)
 
-    def _tool(self, box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str) -> dict[str, Any]:
+    def _tool(self, id_: Id, box: Toolbox, tool: Tool, arguments: Json, task: str) -> Json:
         spec = box.orchestra.specs[tool.agent]
         words = task or " ".join(value for value in arguments.values() if isinstance(value, str)) or tool.own
         self._count(words)
@@ -145,43 +150,52 @@ class ToolsView(McpView):
             return mcp.tool_error(
                 "What calls may cost in a month is limited here. Begin an episode instead: POST /api/orchestrate/."
             )
-        outcome = asyncio.run(_called(box, tool, arguments, words))
-        if isinstance(outcome, Reply) and outcome.asks:
-            outcome = Failure("failed", f"{ASKS} {outcome.content}", outcome.cost, outcome.latency, outcome.attempts)
-        row = Step(turn=0, number=0, call=0, agent=tool.agent, candidates=[tool.agent], probabilities=[1.0])
-        row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
-        row.metadata = dict(outcome.metadata)
-        if isinstance(outcome, Failure):
-            row.status, row.failure = Step.Status.FAILED, outcome.kind
-            row.why = storable.mended_text(outcome.why)[:400]
-        else:
-            row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
-        episode = toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, self.access.caller.pk)
-        if isinstance(outcome, Failure):
-            return mcp.tool_error(f"{tool.name} failed: {outcome.why}") | {
-                "_meta": {"routerweb/episode": str(episode.pk)}
-            }
-        content = [{"type": "text", "text": outcome.content}]
-        return {
-            "content": content, "isError": False, "resultType": "complete", "_meta": {"routerweb/episode": str(episode.pk)},
-        }  # fmt: skip
+        work = _answered(box, tool, arguments, words, self.access.caller.pk)
+        promise: later.Later | None = self.request.META.get(later.NAME)
+        if promise is None:
+            return asyncio.run(work)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield written(json_rpc.result(id_, await _to_its_end(work)))
+
+        promise.pieces = pieces
+        return {}  # the event loop sends the answer
 
 
-async def _called(box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str) -> Outcome:
-    """What the tool says, called once."""
-    spec = box.orchestra.specs[tool.agent]
+async def _to_its_end(work: Coroutine[Any, Any, Json]) -> Json:
+    """What the work returns. It goes on where the client leaves: what an agent did is stored, and paid for, in any case."""
+    task = asyncio.ensure_future(work)
+    _under_way.add(task)
+    task.add_done_callback(_under_way.discard)
+    return await asyncio.shield(task)
+
+
+async def _answered(box: Toolbox, tool: Tool, arguments: Json, words: str, api_key: int | None) -> Json:
+    """The result of the tool's call, which is stored as an episode."""
+    outcome = await direct.call(
+        box.orchestra, tool.agent, _call_of(box.orchestra.specs[tool.agent], tool, arguments, words)
+    )
+    if isinstance(outcome, Reply) and outcome.asks:
+        outcome = Failure("failed", f"{ASKS} {outcome.content}", outcome.cost, outcome.latency, outcome.attempts)
+    row = Step(turn=0, number=0, call=0, agent=tool.agent, candidates=[tool.agent], probabilities=[1.0])
+    row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
+    row.metadata = dict(outcome.metadata)
+    if isinstance(outcome, Failure):
+        row.status, row.failure = Step.Status.FAILED, outcome.kind
+        row.why = storable.mended_text(outcome.why)[:400]
+    else:
+        row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
+    episode = await direct.kept(lambda: toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, api_key))
+    about = {"_meta": {"routerweb/episode": str(episode.pk)}}
+    if isinstance(outcome, Failure):
+        return mcp.tool_error(f"{tool.name} failed: {outcome.why}") | about
+    content = [{"type": "text", "text": outcome.content}]
+    return {"content": content, "isError": False, "resultType": "complete", **about}
+
+
+def _call_of(spec: Spec, tool: Tool, arguments: Json, words: str) -> AgentCall:
     key = f"tool-{uuid.uuid4().hex}"
-    client = Client()
-    try:
-        if spec.kind != Executor.Kind.MCP:
-            text = str(arguments.get("task") or task)
-            call = AgentCall(key, text, ({"role": "user", "content": text},))
-            return await calling.call(spec, call, Wire(client), calling.Anywhere(), calling.Purse())
-        call = AgentCall(key, task, ({"role": "user", "content": task},))
-        prepared = asking.Prepared([], spec.most_cost, tool=ToolCall(tool.own, arguments))
-        try:
-            return await asking.ask(spec, call, prepared, Wire(client))
-        except CallFailed as failed:
-            return Failure(failed.kind, str(failed), spec.most_cost if failed.kind == "timeout" else 0.0)
-    finally:
-        await client.close()
+    if spec.kind == Executor.Kind.MCP:
+        return AgentCall(key, words, ({"role": "user", "content": words},), tool=(tool.own, arguments))
+    task = str(arguments.get("task") or words)
+    return AgentCall(key, task, ({"role": "user", "content": task},))

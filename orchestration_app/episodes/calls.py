@@ -151,6 +151,8 @@ class AgentCall:
 
     Where the agent asked questions before it could go on, `exchanges` are those with their answers, and `resume` is what it then
     said of itself (such as the id of its task), to be sent again.
+
+    `tool`: name and arguments, where the caller chose one of an MCP server's tools and filled them in itself.
     """
 
     key: str
@@ -161,6 +163,7 @@ class AgentCall:
     step: int = 0
     exchanges: Sequence[Exchange] = ()
     resume: Mapping[str, Any] = field(default_factory=dict)
+    tool: tuple[str, Mapping[str, Any]] | None = None
 
     @property
     def attempt_key(self) -> str:

@@ -279,12 +279,22 @@ def _call_of(direct: Direct, agent: int) -> AgentCall:
 
 async def _called(direct: Direct, agent: int) -> Outcome:
     """The agent's answer as a whole."""
-    home, spec, call = _home(), direct.orchestra.specs[agent], _call_of(direct, agent)
-    ways = direct.orchestra.ways.get(agent)
-    taking = None if ways is None else Taking(ways, _Threads(), call.key, call.task)
-    outcome = await calling.call(spec, call, Wire(home.client), home.limits, calling.Purse(), taking)
+    outcome = await call(direct.orchestra, agent, _call_of(direct, agent))
     direct.outcomes[agent] = outcome
     return outcome
+
+
+async def call(orchestra: Orchestra, agent: int, words: AgentCall) -> Outcome:
+    """What comes of a call that this event loop makes: within the limits of the agent and its server, at the backend that is chosen
+    now, and repeated as any other."""
+    home, ways = _home(), orchestra.ways.get(agent)
+    taking = None if ways is None else Taking(ways, _Threads(), words.key, words.task)
+    return await calling.call(orchestra.specs[agent], words, Wire(home.client), home.limits, calling.Purse(), taking)
+
+
+async def kept(work: Callable[[], T]) -> T:
+    """What `work` returns, which asks the database in a thread of its own."""
+    return await _Threads().run(work)
 
 
 async def _chat(direct: Direct, agent: int) -> AsyncGenerator[str, None]:

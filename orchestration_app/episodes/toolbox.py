@@ -10,9 +10,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from django.db import transaction
 from django.utils import timezone
 
 from orchestration_app.engine.tool_search import Document, ToolSearch, as_many_as_needed
@@ -144,8 +146,11 @@ def keep(orchestra: Orchestra, tool: Tool, task: str, row: Step, api_key: int | 
         status=Episode.Status.FAILED if failed else Episode.Status.DONE, answer=row.output, stop_reason="stop",
         error=f"{row.failure}: {row.why}" if failed else "", finished_at=timezone.now(),
     )  # fmt: skip
-    episode.save(force_insert=True)
-    row.episode = episode
-    row.metadata = {**row.metadata, "tool": tool.own}
-    row.save(force_insert=True)
+    with transaction.atomic():
+        episode.save(force_insert=True)
+        # It is stored at its end, and began before.
+        Episode.objects.filter(pk=episode.pk).update(created_at=timezone.now() - timedelta(seconds=row.latency))
+        row.episode = episode
+        row.metadata = {**row.metadata, "tool": tool.own}
+        row.save(force_insert=True)
     return episode

@@ -1,8 +1,8 @@
 """Which tool of an MCP server a call is for, and with which arguments: what turns a task in words into a `tools/call`.
 
-In this order: a template that ops wrote; a tool without parameters, or with one text that must be given, which gets the task; the
-installation's LLM, which also chooses among several tools. Without an LLM, the tool with the most words in common with the task is
-chosen.
+In this order: what the caller chose itself; a template that ops wrote; a tool without parameters, or with one text that must be
+given, which gets the task; the installation's LLM, which also chooses among several tools. Without an LLM, the tool with the most
+words in common with the task is chosen.
 """
 
 import json
@@ -49,6 +49,8 @@ async def prepared(spec: Spec, call: AgentCall, wire: Wire) -> ToolCall:
     """The call that a task asks for. Raises CallFailed."""
     if call.resume:
         return ToolCall(str(call.resume["tool"]), call.resume["arguments"], call.resume)
+    if call.tool is not None:
+        return ToolCall(*call.tool)
     tools = named(spec)
     if spec.options.get("arguments"):
         return ToolCall(_closest(tools, call.task)["name"], _drawn(spec, call))
