@@ -4,6 +4,7 @@ The rule is the pool's or the request's. A part is missing where an agent's last
 where somebody was still to be called when the episode ended; it is named, so that no answer looks whole that is not.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,10 @@ Where an agent failed, say which part of the request has no answer.
 {% endfor %}"""
 #: Why there is no answer where the set, or the policy's first decision, is nobody.
 NONE_NEEDED = "No agent was called: the router found none that the task needs."
+#: Stands for the part of an agent that gave none.
+NO_ANSWER = "No answer."
+#: A line of Markdown that begins or ends a block of code.
+_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)")
 Names = Mapping[int, str]
 Json = dict[str, Any]
 
@@ -130,7 +135,8 @@ def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]
 
 
 def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | None:
-    """Every agent's answers under its name. Of an agent that several paths called, what most of them were told."""
+    """Every agent's answers under its name, in the order in which they were first called; those that are missing too, and last those
+    that were not called. Of an agent that several paths called, what most of them were told."""
     by_agent: dict[int, dict[int, list[str]]] = {}
     for row in rows:
         answer = _answer(row) if row.aim == "answer" and row.agent is not None else None
@@ -139,15 +145,39 @@ def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | N
             if answer not in texts:
                 texts.append(answer)
     parts = {
-        agent: majority(["\n\n".join(texts) for texts in paths.values()]) or "" for agent, paths in by_agent.items()
+        agent: majority(["\n\n".join([*map(closed, texts[:-1]), texts[-1]]) for texts in paths.values()]) or ""
+        for agent, paths in by_agent.items()
     }
     if not parts:
         return None
-    gone = [part["name"] for part in lost if part["name"]]
+    gone = {part["agent"]: NO_ANSWER for part in lost if part["name"]}
     if len(parts) == 1 and not gone:
         return next(iter(parts.values()))
-    sections = [f"## {name_of(names, agent)}\n\n{text}" for agent, text in parts.items()]
-    return "\n\n".join([*sections, *(f"## {name}\n\nNo answer." for name in gone)])
+    called = [row.agent for row in rows if row.agent is not None and row.aim == "answer"]
+    texts_ = {**gone, **parts}
+    order = [agent for agent in dict.fromkeys([*called, *gone]) if agent in texts_]
+    return "\n\n".join(section(name_of(names, agent), texts_[agent]) for agent in order)
+
+
+def section(name: str, text: str) -> str:
+    """An agent's part of a joined answer."""
+    return f"## {name}\n\n{closed(text)}"
+
+
+def closed(text: str) -> str:
+    """The text, with its last block of code closed: one that an agent left open would swallow what stands below it."""
+    indent = fence = ""
+    for line in text.split("\n"):
+        marks = _FENCE.match(line)
+        if not marks:
+            continue
+        before, run, rest = marks.groups()
+        if not fence and (run[0] == "~" or "`" not in rest):
+            indent, fence = before, run
+        elif fence and run.startswith(fence) and not rest.strip():
+            fence = ""
+    # Indented like its beginning, so that one within a list ends there.
+    return f"{text.rstrip()}\n{indent}{fence}" if fence else text
 
 
 def in_words(lost: Sequence[Json]) -> str:

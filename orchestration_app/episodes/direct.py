@@ -257,7 +257,7 @@ async def _several(direct: Direct) -> AsyncGenerator[str, None]:
         for agent in direct.agents:
             text = _part(await tasks[agent])
             if text:
-                yield f"{between}## {direct.names.get(agent, agent)}\n\n{text}"
+                yield between + composing.section(composing.name_of(direct.names, agent), text)
                 between = "\n\n"
     finally:
         for task in tasks.values():
@@ -267,9 +267,9 @@ async def _several(direct: Direct) -> AsyncGenerator[str, None]:
 def _part(outcome: Outcome) -> str:
     """An agent's part of the answer; "" where it says itself that it has none."""
     if isinstance(outcome, Failure):
-        return "No answer."
-    answer = outcome.metadata.get("answer", outcome.content or "No answer.")
-    return answer if isinstance(answer, str) else ""
+        return composing.NO_ANSWER
+    answer = outcome.metadata.get("answer", outcome.content if outcome.content.strip() else composing.NO_ANSWER)
+    return answer if isinstance(answer, str) and answer.strip() else ""
 
 
 def _call_of(direct: Direct, agent: int) -> AgentCall:

@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents_app.models import Pool
 from orchestration_app import answers
+from orchestration_app.episodes import composing
 from orchestration_app.models import AnswerRule, Episode, Step
 from tests.orchestration_app.episodes.conftest import Served
 from tests.orchestration_app.episodes.test_language_model import routed
@@ -45,12 +46,37 @@ def test_an_agent_that_failed_is_named_and_the_episode_is_partial(
 ) -> None:
     executor(0, script={"do": "say", "fails": "HTTP 500"}, retries=0)
     told = app.post("/api/orchestrate/", TASK).json()
-    assert (told["status"], told["answer"]) == ("partial", "## Billing\n\nparcel tomorrow\n\n## Triage\n\nNo answer.")
+    assert (told["status"], told["answer"]) == ("partial", "## Triage\n\nNo answer.\n\n## Billing\n\nparcel tomorrow")
     assert told["missing"] == [{"agent": 0, "name": "Triage", "step": 0, "reason": "failed", "why": "HTTP 500"}]
     assert told["error"] == "Missing from the answer: Triage (failed: HTTP 500)."
     page = browser.get(f"/p/crew/episodes/{told['episode_id']}/").content.decode()
     assert "Missing from the answer" in page
     assert ">Partial<" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("Use this:\n\n```sql\nSELECT 1;\n", "\n```"),
+        ("~~~~\n```\nx", "\n~~~~"),
+        ("````\n```\nx\n", "\n````"),
+        ("- a\n  ```\n  x", "\n  ```"),
+        ("```\nx\n```", ""),
+        ("```\nx\n``` y\n```\n", ""),
+        ("```x``` in a line", ""),
+        ("    ```\nindented", ""),
+        ("no code\n", ""),
+    ],
+)
+def test_a_block_of_code_that_is_left_open_ends_before_the_next_part(text: str, end: str) -> None:
+    assert composing.closed(text) == (text.rstrip() + end if end else text)
+
+
+def test_the_next_agents_heading_is_no_code(two: None, executor: Callable[..., Any], app: Application) -> None:
+    executor(0, script={"do": "say", "text": "```sql\nSELECT 1"})
+    told = app.post("/api/orchestrate/", TASK).json()
+    assert told["answer"] == "## Triage\n\n```sql\nSELECT 1\n```\n\n## Billing\n\nparcel tomorrow"
+    assert told["outputs"][0]["output"] == "```sql\nSELECT 1"
 
 
 def test_no_text_is_no_part_unless_the_agent_says_so(

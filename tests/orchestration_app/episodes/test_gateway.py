@@ -95,6 +95,30 @@ def test_the_stream_says_the_same(answering: None, app: Application) -> None:
     assert streamed[-1]["usage"]["total_tokens"] == 7
 
 
+@pytest.mark.parametrize(
+    ("script", "part"),
+    [
+        ({"do": "say", "fails": "down"}, "No answer."),
+        ({"do": "say", "text": " \n "}, "No answer."),
+        ({"do": "say", "text": "```\nx"}, "```\nx\n```"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_said_is_what_is_stored(
+    stream: bool, script: Any, part: str, answering: None, executor: Callable[..., Executor], app: Application
+) -> None:
+    """Also where the agent that comes first has no answer."""
+    executor(0, script=script, retries=0)
+    answer = chat(app, "triage and billing", stream=stream)
+    if stream:
+        said = "".join(one["choices"][0]["delta"].get("content", "") for one in chunks(answer.content))
+    else:
+        said = answer.json()["choices"][0]["message"]["content"]
+    assert said == f"## Triage\n\n{part}\n\n## Billing\n\ntriage and billing"
+    assert Episode.objects.get().answer == said
+    assert app.post("/api/orchestrate/", {"task": "triage and billing"}).json()["answer"] == said
+
+
 def test_a_chats_words_come_as_they_are_said(
     answering: None, executor: Callable[..., Executor], app: Application, settings: Any
 ) -> None:
