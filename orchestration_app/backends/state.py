@@ -117,6 +117,7 @@ class PoolBackends:
         self.chooser: BackendChooser | None = None
         self.version: int | None = None  # of the chooser
         self.usage = Usage()
+        self.waiting: dict[int, int] = {}  # by line, the other processes that ask where one of them has nothing
         self.measured_at = 0.0
         self.follows, self.pairs_at = chosen.pairs, -1e9
         self.pairs: dict[int, dict[int, float]] = {}  # how well each backend does after which, where that counts
@@ -284,9 +285,9 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
                     news.asks.add(backend.line)
         for line, held_of_line in held.items():
             # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
-            held_of_line[:] = [
-                min(part, KEPT * size) for part, size in zip(held_of_line, (1.0, news.wants[line], 1.0), strict=True)
-            ]
+            had_one = held_of_line[2] >= 1 or line in news.used
+            most = _kept(pool.waiting.get(line, 0), line, limited[line], news, had_one=had_one)
+            held_of_line[:] = [min(part, kept) for part, kept in zip(held_of_line, most, strict=True)]
             news.keeps[line] = (max(held_of_line[0], 0.0), max(held_of_line[1], 0.0), max(held_of_line[2], 0.0))
     try:
         with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
@@ -297,7 +298,12 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
         raise
     pool.settled = True
     flying = {pk: windows.flying_of(row.state, backend.line) for pk, backend in pool.by_key.items()}
+    waiting = {
+        line: windows.waiting_for(row.state, leases.PROCESS, line, limit, news.wants[line])
+        for line, limit in limited.items()
+    }
     with pool.lock:
+        pool.waiting = waiting
         for line, share in granted.items():
             held_of_line = held[line]
             meanwhile = [before - now_left for before, now_left in zip(news.keeps[line], held_of_line, strict=True)]
@@ -307,6 +313,19 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
         pool.plans.clear()
         pool.last = [key for key in row.state.get("last", []) if key in pool.by_key]
     _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
+
+
+def _kept(waiting: int, line: int, limit: Three, news: Usage, *, had_one: bool) -> Three:
+    """The most that this process keeps of a line's limits while it settles. Where others wait for a call's worth, it keeps nothing if
+    it makes no calls itself, and else no more than its part of the places; where there are too few for all, they take turns."""
+    if waiting and line not in news.asks:
+        return windows.NOTHING
+    places = float(KEPT)
+    if waiting and limit[2]:
+        places = min(places, limit[2] // (waiting + 1))
+        if not places and had_one:
+            news.yields.add(line)
+    return float(KEPT), KEPT * news.wants[line], places
 
 
 def _follow(pool: PoolBackends, *, measure: bool) -> None:

@@ -47,6 +47,7 @@ class Usage:
     wants: dict[int, float] = field(default_factory=dict)  # tokens of a call
     asks: set[int] = field(default_factory=set)  # of these it made calls lately, or would have
     keeps: dict[int, Three] = field(default_factory=dict)  # of what it held, for the calls that come meanwhile
+    yields: set[int] = field(default_factory=set)  # of these it takes no place now: another process is to have one
     last: list[int] = field(default_factory=list)
 
 
@@ -79,6 +80,15 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
     return shares
 
 
+def waiting_for(state: Mapping[str, Any], name: str, backend: int, limit: Three, tokens: float) -> int:
+    """How many other processes ask for the backend; 0 where each of them holds a call's worth."""
+    key, worth = str(backend), (1.0, min(tokens, limit[1]), 1.0)
+    shares = [party["share"] for other, party in state["held"].items() if other != name]
+    asking = [share["of"].get(key, NOTHING) for share in shares if key in share["asks"]]
+    lacks = any(allowed and of[place] < worth[place] for of in asking for place, allowed in enumerate(limit))
+    return len(asking) if lacks else 0
+
+
 def flying_of(state: Mapping[str, Any], backend: int) -> float:
     """Its calls in flight, as far as they were told."""
     return sum(calls for _at, calls in state.get("flying", {}).get(str(backend), []))
@@ -96,6 +106,8 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
     others = {other: share["of"][key] for other, share in parties.others.items() if key in share["of"]}
     busy |= {other for other, share in parties.others.items() if key in share["asks"]}
     current, least = usage.keeps.get(backend, NOTHING), usage.wants[backend]
+    if backend in usage.yields:
+        return current
     shares = []
     for place, allowed in enumerate(limit):
         if not allowed:

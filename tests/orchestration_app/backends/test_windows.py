@@ -1,6 +1,7 @@
 """Limits over a sliding minute, however many processes there are; and where an executor's call goes."""
 
 import threading
+import time
 import uuid
 from types import SimpleNamespace
 
@@ -8,11 +9,13 @@ import numpy as np
 import pytest
 
 from agents_app import sealing
+from agents_app.background_work import leases
 from agents_app.models import Pool
 from orchestration_app.backends import calls, figures, measured, state, windows
 from orchestration_app.backends.calls import Served
+from orchestration_app.backends.state import PoolBackends
 from orchestration_app.backends.windows import Usage, Used
-from orchestration_app.models import Backend, BackendCall
+from orchestration_app.models import Backend, BackendCall, BackendSettings
 from training_app.answering import serving
 
 ONE = 7
@@ -130,6 +133,55 @@ def test_threads_that_settle_at_once_never_exceed_a_limit(pool: Pool, rows: Simp
     for thread in threads:
         thread.join()
     assert 30 <= len(made) <= 40
+
+
+class Processes:
+    """Processes that share the backends of a pool, each of which holds its own part; they settle in turn."""
+
+    def __init__(self, pool: Pool, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        chosen = BackendSettings(pool=pool)
+        self.monkeypatch = monkeypatch
+        self.each = {name: PoolBackends(pool.pk, list(Backend.objects.in_use()), chosen) for name in names}
+
+    def settle(self, name: str, line: int, *, asks: bool) -> bool:
+        """Settle one of them; whether it may make a call of the line then."""
+        one = self.each[name]
+        one.by_key[line].asked_at = time.monotonic() if asks else -1e9
+        self.monkeypatch.setattr(leases, "PROCESS", name)
+        state.settle_now(one)
+        return one.by_key[line].left[2] >= 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_a_process_that_makes_no_calls_leaves_the_places_to_one_that_waits(
+    at_once: int, pool: Pool, rows: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Backend.objects.filter(pk=rows.small.pk).update(at_once=at_once)
+    two = Processes(pool, monkeypatch, "idle", "waits")
+    assert two.settle("idle", rows.small.pk, asks=True)
+    assert not two.settle("waits", rows.small.pk, asks=True)
+    two.settle("idle", rows.small.pk, asks=False)  # sees that another waits
+    two.settle("idle", rows.small.pk, asks=False)
+    assert two.settle("waits", rows.small.pk, asks=True)
+    held = [one.by_key[rows.small.pk].left[2] for one in two.each.values()]
+    assert sum(held) <= at_once
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_processes_that_all_make_calls_take_turns_with_few_places(
+    at_once: int, pool: Pool, rows: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Backend.objects.filter(pk=rows.small.pk).update(at_once=at_once)
+    names = ("one", "two", "three")
+    three = Processes(pool, monkeypatch, *names)
+    turns = dict.fromkeys(names, 0)
+    for _round in range(12):
+        for name in names:
+            turns[name] += three.settle(name, rows.small.pk, asks=True)
+            assert sum(one.by_key[rows.small.pk].left[2] for one in three.each.values()) <= at_once
+    assert min(turns.values()) >= 3, turns
 
 
 # --- Executors --------------------------------------------------------------------------------------------------------
