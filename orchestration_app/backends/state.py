@@ -399,9 +399,23 @@ def _in_child() -> None:
 
 
 def _end() -> None:
-    """Tell what was used, so that nobody waits for a process that is gone."""
+    """Tell what was used and give back the rest, so that nobody waits for a process that is gone."""
     settler.stop()
-    settle()
+    try:
+        for pool in list(_pools.values()):
+            if pool.settled:
+                _leave(pool)
+    except DatabaseFault as error:
+        logger.warning("Backends cannot be settled; what this process holds counts as used for a while: %s", error)
+
+
+def _leave(pool: PoolBackends) -> None:
+    with pool.lock:
+        news, pool.usage = pool.usage, Usage()
+        for backend in pool.by_key.values():
+            backend.left[:] = windows.NOTHING
+    with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
+        windows.settle(row.state, leases.PROCESS, at, {}, news)  # it asks for nothing, so it holds nothing
 
 
 settler = Background("backend-settler", settle, at_end=_end, in_child=_in_child)

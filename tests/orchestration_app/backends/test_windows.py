@@ -184,6 +184,20 @@ def test_processes_that_all_make_calls_take_turns_with_few_places(
     assert min(turns.values()) >= 3, turns
 
 
+@pytest.mark.django_db
+def test_a_process_that_ends_in_order_gives_its_places_back(
+    pool: Pool, rows: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Backend.objects.filter(pk=rows.small.pk).update(at_once=1)
+    two = Processes(pool, monkeypatch, "ends", "next")
+    assert two.settle("ends", rows.small.pk, asks=True)
+    monkeypatch.setattr(state, "_pools", {pool.pk: two.each["ends"]})
+    state._end()
+    now = leases.now()
+    monkeypatch.setattr(leases, "now", lambda: now + leases.SILENT_SECONDS + 1)
+    assert two.settle("next", rows.small.pk, asks=True)
+
+
 # --- Executors --------------------------------------------------------------------------------------------------------
 
 
