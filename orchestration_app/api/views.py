@@ -92,15 +92,21 @@ class OrchestrateView(TaskView):
             raise Refused(400, "invalid", words, field="compose")
         promise: later.Later | None = request.META.get(later.NAME)
         try:
-            episode, _new = runner.launch(
+            episode, new = runner.launch(
                 pool.pk, wanted, orchestra, wait=body["wait"], api_key=self.access.caller.pk,
                 idempotency_key=once.key_of(self.request),
             )  # fmt: skip
         except episodes.EpisodeError as error:
             raise once.used(str(error)) from None
-        if not body["wait"]:
+        answer = self._answer(episode, promise, wait=body["wait"])
+        if not new:
+            answer["Idempotent-Replayed"] = "true"
+        return answer
+
+    def _answer(self, episode: Episode, promise: later.Later | None, *, wait: bool) -> HttpResponse | Response:
+        if not wait:
             return self._accepted(episode)
-        streams = STREAM in request.META.get("HTTP_ACCEPT", "")
+        streams = STREAM in self.request.META.get("HTTP_ACCEPT", "")
         return _streamed(episode, promise) if streams else waited(episode, promise)
 
     def _accepted(self, episode: Episode) -> Response:

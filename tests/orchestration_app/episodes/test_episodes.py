@@ -48,9 +48,12 @@ def chats(conducted: Callable[..., Any], executor: Callable[..., Any], agents: S
 
 
 def test_the_same_key_is_the_same_episode_and_makes_no_call_again(chats: Served, app: Application) -> None:
-    first = app.post("/api/orchestrate/", TASK, **keyed("one")).json()
-    again = app.post("/api/orchestrate/", TASK, **keyed("one")).json()
-    assert again == first
+    first = app.post("/api/orchestrate/", TASK, **keyed("one"))
+    again = app.post("/api/orchestrate/", TASK, **keyed("one"))
+    later = app.post("/api/orchestrate/", TASK | {"wait": False}, **keyed("one"))
+    assert again.json() == first.json()
+    assert later.json()["episode_id"] == first.json()["episode_id"]
+    assert [answer.headers.get("Idempotent-Replayed") for answer in (first, again, later)] == [None, "true", "true"]
     assert chats.asked.total() == 3
     other = app.post("/api/orchestrate/", {"task": "another"}, **keyed("one"))
     assert (other.status_code, other.json()["error"]["code"]) == (409, "key_used")
