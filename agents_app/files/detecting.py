@@ -21,12 +21,15 @@ JUDGED_CHARACTERS = 4 << 20
 NAMES: Mapping[str, tuple[str, ...]] = {
     "text": (
         "text", "query", "question", "message", "utterance", "request", "prompt", "input", "body", "content", "sentence",
-        "ticket", "email", "chat", "anfrage", "frage", "nachricht", "запрос", "вопрос", "сообщение", "текст",
+        "ticket", "email", "chat", "anfrage", "frage", "nachricht", "consulta", "mensaje",
+        "pregunta", "texto", "mensagem", "pergunta", "texte", "запрос", "вопрос", "сообщение", "текст",
     ),
     "required_agents": (
         "required_agents", "required agents", "agents", "agent", "labels", "label", "intents", "intent", "categories",
         "category", "class", "tags", "topic", "team", "teams", "department", "departments", "queue", "assigned to", "assigned_to",
-        "routed to", "routed_to", "handled by", "annotation", "agenten", "kategorie", "abteilung", "агенты", "метка", "категория",
+        "routed to", "routed_to", "handled by", "annotation", "agenten", "kategorie", "abteilung",
+        "agentes", "agente", "equipos", "equipo", "equipas", "equipa", "equipes", "equipe", "departamentos", "departamento",
+        "categorías", "categoría", "categoria", "etiquetas", "etiqueta", "агенты", "метка", "категория",
         "отдел",
     ),
     "asked_agents": ("asked_agents", "asked agents"),

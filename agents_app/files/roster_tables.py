@@ -16,25 +16,29 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "name": (
         "name", "agent", "agent name", "agents", "team", "teams", "team name", "department", "service", "bot", "skill", "queue",
         "title", "label", "intent", "category", "group", "role", "desk", "abteilung", "fachbereich", "bereich", "amt", "bezeichnung",
-        "agenten", "nombre", "agente", "nom", "команда", "агент", "название", "отдел",
+        "agenten", "nombre", "agente", "equipo", "departamento", "área", "servicio", "nome", "equipa", "equipe", "serviço", "setor", "nom",
+        "équipe", "squadra", "reparto", "команда", "агент", "название", "отдел",
     ),
     "description": (
         "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
         "responsibilities", "responsible for", "duties", "scope", "about", "details", "handles", "summary", "instructions",
-        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "descripción", "описание", "что делает",
+        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "descripción", "qué hace",
+        "que hace", "qué hacen", "función", "funciones", "tareas", "descrição", "o que faz", "o que fazem", "função", "funções", "tarefas",
+        "ce qu il fait", "descrizione", "cosa fa", "описание", "что делает",
     ),
     "keywords": (
-        "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "ключевые слова",
+        "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "palabras clave",
+        "palavras chave", "mots clés", "ключевые слова",
     ),
     "examples": (
         "examples", "example", "example queries", "example query", "sample queries", "example questions", "sample questions",
-        "utterances", "sample utterances", "beispiele", "beispiel", "beispielanfragen", "beispielfragen", "ejemplos", "exemples",
+        "utterances", "sample utterances", "beispiele", "beispiel", "beispielanfragen", "beispielfragen", "ejemplos", "exemplos", "exemples",
         "примеры",
     ),
-    "code": ("code", "abbreviation", "abbr", "kürzel"),
+    "code": ("code", "abbreviation", "abbr", "kürzel", "sigla"),
     "id": ("id", "number", "agent id"),
     "key": ("key", "slug"),
-    "cost": ("cost", "price", "kosten"),
+    "cost": ("cost", "price", "kosten", "coste", "precio", "custo", "preço"),
 }  # fmt: skip
 #: A header stands among the first so many rows.
 HEADER_WITHIN = 10

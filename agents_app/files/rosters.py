@@ -278,7 +278,7 @@ def _nested(text: str) -> bool:
 
 def _objects(text: str, numbers: Sequence[int] = ()) -> tuple[data.Agent, ...]:
     """The agents of JSON objects, one a line. Where none of them names an id they get negative ones. `numbers` are the lines of the
-    file that they come from, where these differ. Raises Unreadable."""
+    file that they come from, rising, where these differ. Raises Unreadable."""
     lines = [line for line in text.splitlines() if line.strip()]
     nameless = False
     with contextlib.suppress(ValueError, RecursionError):  # the reader below names the line
@@ -286,15 +286,19 @@ def _objects(text: str, numbers: Sequence[int] = ()) -> tuple[data.Agent, ...]:
         nameless = all(isinstance(agent, dict) and "id" not in agent for agent in objects)
         if nameless:
             lines = [json.dumps({**agent, "id": place}) for place, agent in enumerate(objects)]
+    if (
+        numbers
+    ):  # each stands on its line of the file, so that a message that names another line names that of the file too
+        placed = dict(zip(numbers, lines, strict=True))
+        lines = [placed.get(number, "") for number in range(1, max(placed, default=0) + 1)]
     try:
         agents = folders.agents_in(io.BytesIO("\n".join(lines).encode("utf-8", "surrogatepass")), "agents.jsonl")
     except data.DataError as error:
         if not numbers:
             raise Unreadable("%(why)s", why=str(error)) from None
         row = error.errors[0][1]
-        line = numbers[row.line - 1] if row.line else 0
         reason = ": ".join(filter(None, (row.field, row.reason))) + (f" ({row.excerpt})" if row.excerpt else "")
-        raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=line, why=reason) from None
+        raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=row.line, why=reason) from None
     return tuple(replace(agent, id=-1 - agent.id) for agent in agents) if nameless else agents
 
 

@@ -215,6 +215,7 @@ def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
         (b'{"openapi": "3.1.0", "paths": {}}', "no title"),
         (b"Team;What they do\n;nothing\n", "Line 2 names no agent"),
         (b"Our teams;\n\nTeam;Cost\nLabs;1\nPharmacy;cheap\n", r"^Line 5: cost: must be a number \(cheap\)"),
+        (b"Our teams;\n\nTeam;Cost\nLabs;1\nX-ray;1\nlabs;2\n", r"^Line 6: name: labs stands on line 4 already"),
         (b'{"tools": []}', "no tool"),
         (b"\x00\x01", "no text"),
     ],
@@ -222,6 +223,22 @@ def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
 def test_what_lists_no_agents_says_so(db: None, content: bytes, why: str) -> None:
     with pytest.raises(PoolError, match=why):
         rosters.read_upload(upload("agents", content))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("Departamento", "Equipo ", "Qué hace", "Responsable"), ("Setor", "Equipa", "O que faz", "Responsável")],
+)
+def test_headings_may_be_spanish_or_portuguese(db: None, header: tuple[str, ...]) -> None:
+    file = book(
+        ("Listado 2026",), (), header, ("Viaje", "Vuelos  ", "Reservar vuelos", "Ana"), ("Viaje", "Hoteles", "", "Ana")
+    )
+    listed = rosters.read_upload(upload("equipos.xlsx", file))
+    assert [(agent.name, agent.description) for agent in listed.agents] == [
+        ("Vuelos", "Reservar vuelos"),
+        ("Hoteles", ""),
+    ]
+    assert listed.unread == (header[0], header[3])
 
 
 @pytest.mark.django_db
