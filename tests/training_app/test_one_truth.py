@@ -32,7 +32,7 @@ from training_app.engine.judging import paired
 from training_app.models import Decision, Outcome, RouterModel, Standing
 from training_app.rollout import trials
 from training_app.training import runs
-from training_app.versions import gate, standings
+from training_app.versions import gate, scorecards, standings
 from training_app.watching import promise_alarms
 
 #: Right as often as WEAK, on other queries: it knows nothing of parcels.
@@ -158,7 +158,7 @@ def walk(pool: Pool, models: list[RouterModel]) -> Said:
                 said.hear(address, model["verdict"]["sentence"])
                 assert (model["exact"] is None) == (model["verdict"]["right_of_100"] is None)
                 if model["exact"] is not None:
-                    assert round(100 * model["exact"]) == model["verdict"]["right_of_100"]
+                    assert scorecards.of_100(model["exact"]) == model["verdict"]["right_of_100"]
                     said.shares.add(model["verdict"]["right_of_100"])
     for command, options in (("list_models", {}), ("evaluate", {})):
         if models:

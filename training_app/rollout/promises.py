@@ -35,7 +35,7 @@ from training_app.models import (
     TrafficLook,
 )
 from training_app.rollout import traffic_hours
-from training_app.versions import verdict
+from training_app.versions import scorecards, verdict
 
 #: The newest distinct texts that one look takes, and how old decisions may be; labels beyond which no more are read.
 MOST, LABELED = 800, 2_000
@@ -370,7 +370,7 @@ def weeks(
         result.append(
             Week(
                 start.date(),
-                round(100 * kept.labeled.mean) if kept else None,
+                scorecards.of_100(kept.labeled.mean) if kept else None,
                 Delivered(sum(here), len(here)) if here else None,
                 Delivered(good, count) if count else None,
             )
@@ -387,7 +387,7 @@ def chart(weeks_shown: list[Week]) -> dict[str, Any] | None:
         return None
 
     def shares_of(rows: list[Delivered | None]) -> list[int | None]:
-        return [round(100 * row.share.mean) if row else None for row in rows]
+        return [scorecards.of_100(row.share.mean) if row else None for row in rows]
 
     return {
         "labels": [date_format(week.monday, "j M") for week in weeks_shown],

@@ -249,7 +249,9 @@ class Verdict:
 
 def of_100(share: Interval) -> dict[str, int]:
     """A share and its range as whole numbers of 100."""
-    return {"n": round(100 * share.mean), "low": round(100 * share.low), "high": round(100 * share.high)}
+    return {name: scorecards.of_100(value) for name, value in (("n", share.mean), ("low", share.low))} | {
+        "high": round(100 * share.high)
+    }
 
 
 def of(model: RouterModel) -> Verdict | None:

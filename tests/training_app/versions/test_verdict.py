@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.utils import translation
 
+from training_app.engine.data import shares
 from training_app.models import Card, Interval
 from training_app.versions import scorecards, verdict
 
@@ -77,6 +78,14 @@ class TestVerdict:
         assert of(card(queries=212)).sentence() == (
             "About 78 of 100 queries exactly right (73 to 83). Measured on 212 queries that it was not trained on."
         )
+
+    def test_a_hundred_is_said_only_of_all(self) -> None:
+        some = Card.of(card(queries=523, metrics={"exact": shares.wilson(521, 523)}))
+        found = verdict.Verdict(523, 0, some.figures["exact"])
+        assert found.sentence().startswith("About 99 of 100 queries exactly right (99 to 100).")
+        assert (found.short(), found.plain()["right_of_100"]) == ("99 (99 to 100)", 99)
+        every = verdict.Verdict(523, 0, Interval.of(shares.wilson(523, 523)))
+        assert every.share() == "About 100 of 100 queries exactly right (99 to 100)."
 
     def test_below_fifty_queries_there_is_no_figure(self) -> None:
         found = of(card(queries=14))
