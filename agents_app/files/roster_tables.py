@@ -16,15 +16,15 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "name": (
         "name", "agent", "agent name", "agents", "team", "teams", "team name", "department", "service", "bot", "skill", "queue",
         "title", "label", "intent", "category", "group", "role", "desk", "abteilung", "fachbereich", "bereich", "amt", "bezeichnung",
-        "agenten", "nombre", "agente", "equipo", "departamento", "área", "servicio", "nome", "equipa", "equipe", "serviço", "setor", "nom",
-        "équipe", "squadra", "reparto", "команда", "агент", "название", "отдел",
+        "agenten", "nombre", "agente", "equipo", "departamento", "área", "servicio", "nome", "equipa", "equipe", "serviço", "setor",
+        "nom", "équipe", "squadra", "reparto", "команда", "агент", "название", "отдел",
     ),
     "description": (
         "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
         "responsibilities", "responsible for", "duties", "scope", "about", "details", "handles", "summary", "instructions",
         "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "descripción", "qué hace",
-        "que hace", "qué hacen", "función", "funciones", "tareas", "descrição", "o que faz", "o que fazem", "função", "funções", "tarefas",
-        "ce qu il fait", "descrizione", "cosa fa", "описание", "что делает",
+        "que hace", "qué hacen", "función", "funciones", "tareas", "descrição", "o que faz", "o que fazem", "função", "funções",
+        "tarefas", "ce qu il fait", "descrizione", "cosa fa", "описание", "что делает",
     ),
     "keywords": (
         "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "palabras clave",
@@ -32,8 +32,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "examples": (
         "examples", "example", "example queries", "example query", "sample queries", "example questions", "sample questions",
-        "utterances", "sample utterances", "beispiele", "beispiel", "beispielanfragen", "beispielfragen", "ejemplos", "exemplos", "exemples",
-        "примеры",
+        "utterances", "sample utterances", "beispiele", "beispiel", "beispielanfragen", "beispielfragen", "ejemplos", "exemplos",
+        "exemples", "примеры",
     ),
     "code": ("code", "abbreviation", "abbr", "kürzel", "sigla"),
     "id": ("id", "number", "agent id"),

@@ -14,8 +14,8 @@ NONE_WORDS = frozenset(
     {
         "none", "none of these", "none of them", "none of the above", "none of these agents", "nobody", "no one", "noone", "no agent",
         "no agents", "nothing", "no label", "n/a", "na", "n.a.", "-", "–", "—", "[]", "keine", "keiner", "niemand", "нет", "никто",
-        "aucun", "aucune", "personne", "ninguno", "ninguna", "ningún agente", "nadie", "nada", "nenhum", "nenhuma", "ninguém", "nessuno",
-        "nessuna",
+        "aucun", "aucune", "personne", "ninguno", "ninguna", "ningún agente", "nadie", "nada", "nenhum", "nenhuma", "ninguém",
+        "nessuno", "nessuna",
     }
 )  # fmt: skip
 #: What may stand between the agents of one cell, the plainest first.

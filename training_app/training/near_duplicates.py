@@ -1,7 +1,6 @@
 """Near-duplicates across splits: held-out queries that say almost the same words as a training query, and so flatter the figures.
 
-Two texts are near when the Jaccard of their sets of words is at least NEAR. All pairs of a sample are found, by the prefix filter of
-Chaudhuri, Ganti and Kaushik (2006): sets that are so near share one of their rarest words, |A| - ceil(t |A|) + 1 of them.
+Two texts are near when the Jaccard of their sets of words is at least NEAR. All pairs of a sample are found (`alike.nearest`).
 
 Words decide, and not the sentence encoder: to it texts that differ in the one thing that counts ("turn on the light", "turn off
 the light") are nearer than most that say the same in other words.
@@ -9,7 +8,6 @@ the light") are nearer than most that say the same in other words.
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +18,7 @@ from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Snapshot, Split
 from training_app.engine.data.conversations import from_json, transcript
+from training_app.engine.judging import alike
 
 NEAR = 0.8
 #: Most held-out queries that are looked at, and most training queries that they are held against.
@@ -96,21 +95,12 @@ def find(
     held: Sequence[str], training: Sequence[str], all_held: int | None = None, all_training: int | None = None
 ) -> NearDuplicates:
     """The held-out texts that are near a training text; each counts once, with its nearest."""
-    sets = [frozenset(_WORDS.findall(text.lower())) for text in training]
-    often = Counter(word for words in sets for word in words)
-    holders: dict[str, list[int]] = defaultdict(list)
-    for i, words in enumerate(sets):
-        for word in _prefix(words, often):
-            holders[word].append(i)
-    pairs: list[tuple[float, str, str]] = []
-    for text in held:
-        words = frozenset(_WORDS.findall(text.lower()))
-        best = (0.0, -1)
-        for i in {i for word in _prefix(words, often) for i in holders.get(word, ())}:
-            shared = len(words & sets[i])
-            best = max(best, (shared / (len(words) + len(sets[i]) - shared), i))
-        if best[0] >= NEAR:
-            pairs.append((best[0], text, training[best[1]]))
+    texts, sets = ([frozenset(_WORDS.findall(text.lower())) for text in some] for some in (held, training))
+    pairs = [
+        (likeness, text, training[place])
+        for text, (likeness, place) in zip(held, alike.nearest(texts, sets, NEAR), strict=True)
+        if likeness >= NEAR
+    ]
     pairs.sort(key=lambda pair: -pair[0])
     examples = tuple((text, near, likeness) for likeness, text, near in pairs[:SHOWN])
     return NearDuplicates(
@@ -121,8 +111,3 @@ def find(
         len(training) if all_training is None else all_training,
         examples,
     )
-
-
-def _prefix(words: frozenset[str], often: Counter[str]) -> list[str]:
-    rarest = sorted(words, key=lambda word: (often[word], word))
-    return rarest[: len(words) - math.ceil(NEAR * len(words)) + 1] if words else []

@@ -19,6 +19,8 @@ from training_app.versions import kinds
 
 #: Checked queries below which no quality is shown: of 50, the range of a share of a half spans 27 of 100.
 LEAST_CHECKED = 50
+#: Where as many of the checked queries are like training queries, it is said: of queries that people wrote up to 0.45 are.
+MOSTLY_ALIKE = 0.5
 #: The names of measures on a page.
 LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items()} | {
     name: gettext_lazy(label) for name, label in GOAL_LABELS.items()
@@ -49,6 +51,18 @@ def enough(card: Card) -> bool:
 def of_100(share: float) -> int:
     """A share as a whole number of 100. 100 is said only of all: a model with two mistakes in 523 queries gets 99 of 100 right."""
     return round(100 * share) if share >= 1.0 else min(round(100 * share), 99)
+
+
+def alike(card: Card) -> str:
+    """That most of the checked queries say almost the same as queries that were trained on, and so tell little of users' own words; ""
+    where fewer do, and of too few queries."""
+    found = card.content.get("alike")
+    if not found or found["queries"] < LEAST_CHECKED or found["near"] < MOSTLY_ALIKE * found["queries"]:
+        return ""
+    return _(
+        "%(near)d of its %(queries)d checked queries say almost the same as one that it was trained on. So it may be right less often "
+        "where users say things in other words: check 30 answers of real traffic."
+    ) % {"near": found["near"], "queries": found["queries"]}
 
 
 def too_few(queries: int) -> str:

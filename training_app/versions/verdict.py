@@ -147,7 +147,8 @@ class Verdict:
 
     `right` is the share of queries whose whole set is right, None where fewer than LEAST_CHECKED were checked. `folds`: by
     cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "".
-    `retired` counts labeled queries that were left out, as they need a retired agent.
+    `retired` counts labeled queries that were left out, as they need a retired agent. `alike`: a sentence where most of the checked
+    queries are like ones that the model was trained on, else "".
     """
 
     queries: int
@@ -157,6 +158,7 @@ class Verdict:
     judge: str = ""
     is_in_use: bool = False
     retired: int = 0
+    alike: str = ""
 
     @property
     def enough(self) -> bool:
@@ -232,7 +234,7 @@ class Verdict:
 
     def sentence(self) -> str:
         """All of it."""
-        parts = (self.share(), self.where(), self.compared(), self.judge)
+        parts = (self.share(), self.where(), self.alike, self.compared(), self.judge)
         return " ".join(part for part in parts if part)
 
     def plain(self) -> dict[str, Any]:
@@ -269,12 +271,14 @@ def _alone(card: Card, standing: Standing | None) -> Verdict | None:
         return None
     if standing is not None:
         right, retired = Interval.of(standing.figures["exact"]["ours"]), standing.figures.get("retired", {})
-        return Verdict(standing.queries, folds=0, right=right, retired=retired.get("queries", 0))
+        left_out = retired.get("queries", 0)
+        return Verdict(standing.queries, folds=0, right=right, retired=left_out, alike=scorecards.alike(card))
     return Verdict(
         queries=card.checked,
         folds=card.folded.folds if card.folded else 0,
         right=card.figures["exact"] if scorecards.enough(card) else None,
         judge=scorecards.by_llm(card).strip(),
+        alike=scorecards.alike(card) if scorecards.enough(card) else "",
     )
 
 

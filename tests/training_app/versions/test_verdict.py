@@ -87,6 +87,16 @@ class TestVerdict:
         every = verdict.Verdict(523, 0, Interval.of(shares.wilson(523, 523)))
         assert every.share() == "About 100 of 100 queries exactly right (99 to 100)."
 
+    @pytest.mark.parametrize(("queries", "near", "said"), [(212, 106, True), (212, 105, False), (49, 49, False)])
+    def test_it_says_where_most_queries_are_like_training_queries(self, queries: int, near: int, said: bool) -> None:
+        alike = {"queries": queries, "near": near, "near_right": near, "other_right": 0}
+        found = of(card(queries=queries, alike=alike))
+        sentence = (
+            "106 of its 212 checked queries say almost the same as one that it was trained on. So it may be right less often where "
+            "users say things in other words: check 30 answers of real traffic."
+        )
+        assert (sentence in found.sentence(), found.alike) == (said, sentence if said else "")
+
     def test_below_fifty_queries_there_is_no_figure(self) -> None:
         found = of(card(queries=14))
         assert found.sentence() == "Too few answers to judge: 14 checked. Check 36 more."

@@ -18,8 +18,8 @@ from training_app.engine.data.conversations import before, earlier_as_json, text
 from training_app.engine.data.examples import Example, group_key
 from training_app.engine.data.prepared import Prepared
 from training_app.engine.data.rows import Rows
+from training_app.engine.judging import alike, flips, questions
 from training_app.engine.judging import analysis as judging
-from training_app.engine.judging import flips, questions
 from training_app.engine.judging.folds import key_of
 from training_app.engine.judging.standard import Judged, priced, standard_of
 from training_app.engine.reading.logistic import sigmoid
@@ -116,6 +116,7 @@ def scorecard(
         if (figures_of_asking := questions.asking(p[whole], chosen, required, confidence))
         else {}
     )
+    card["alike"] = alike.figures([test[i] for i in np.flatnonzero(whole).tolist()], train, right.tolist())
     groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
     card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
     return card
@@ -268,12 +269,18 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
 
 
 def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, Any]:
-    """{"errors", "error_count"} of all queries that `folds.cross_validated` judged, the worst first. Pages show its figures and not
-    those of the few test queries, so the mistakes that they list are these too."""
+    """{"errors", "error_count", "alike"} of all queries that `folds.cross_validated` judged, the worst first. Pages show its figures
+    and not those of the few test queries, so the mistakes that they list are these too."""
     wrong: list[Wrong] = []
     for example in examples:
         required, selected = map(frozenset, answers.get(key_of(example), ((), ())))
         if required != selected:
             wrong.append((example, required, selected))
     wrong.sort(key=lambda row: len(set(row[1]) & set(row[2])) / len({*row[1], *row[2]}))
-    return {"errors": errors(examples, wrong), "error_count": len(wrong)}
+    judged = [example for example in examples if key_of(example) in answers]
+    right = [set(required) == set(selected) for required, selected in (answers[key_of(e)] for e in judged)]
+    return {
+        "errors": errors(examples, wrong),
+        "error_count": len(wrong),
+        "alike": alike.figures(judged, examples, right),
+    }

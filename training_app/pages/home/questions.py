@@ -87,7 +87,9 @@ def _good(pool: Pool, pool_facts: Facts, judged: verdict.Verdict | None) -> Ques
     if active is not None:
         judged = judged or verdict.of(active)
         text = (
-            " ".join(part for part in (judged.share(), judged.judge) if part) if judged else _("It was never judged.")
+            " ".join(part for part in (judged.share(), judged.alike, judged.judge) if part)
+            if judged
+            else _("It was never judged.")
         )
         return Question(question, f"{active.name}: {text}", _("Verdict"), _page("model", pool, active.version))
     for model, what in pool_facts.beside:
