@@ -73,7 +73,7 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
         merged |= steps
     for label in labels:
         provenance = label.provenance
-        version = " · ".join(str(provenance[key]) for key in ("model", "prompt") if provenance.get(key))
+        version = llm_version(provenance)
         fallback = str(provenance.get("fallback") or "")
         by_query[label.query_id].append(
             _offer("llm", version, label.required, label.asked, label.scores or {}, merged, fallback)
@@ -90,6 +90,11 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
             if (offers_about := [offer for offer in of if about in offer.asked])
         }
     return by_query
+
+
+def llm_version(provenance: Mapping[str, Any]) -> str:
+    """Which LLM said so, and by which prompt, as pages name it."""
+    return " · ".join(str(provenance[key]) for key in ("model", "prompt") if provenance.get(key))
 
 
 def who_answered(query_ids: Collection[int]) -> dict[int, tuple[str, list[int]]]:

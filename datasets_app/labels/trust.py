@@ -23,12 +23,25 @@ def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
     Measured on the pool's latest whole labels by people, against what each source says of the same query about the agents that both
     were asked about. Kept for five minutes in this process.
     """
+    together: dict[str, list[float]] = defaultdict(list)
+    for (source, _version), each in _measured(pool).items():
+        together[source] += each
+    return {source: (sum(each) / len(each), len(each)) for source, each in together.items()}
+
+
+def of_versions(pool: Pool) -> dict[tuple[str, str], tuple[float, int]]:
+    """The same by (source, version): of each LLM and prompt, of each model and of each origin of traces alone. A pool's people may
+    have agreed with predictions that a file brought, which says nothing of another LLM."""
+    return {which: (sum(each) / len(each), len(each)) for which, each in _measured(pool).items()}
+
+
+def _measured(pool: Pool) -> dict[tuple[str, str], list[float]]:
     cache, key = caches["process"], f"trust:{pool.pk}"
-    weights: dict[str, tuple[float, int]] | None = cache.get(key)
-    if weights is None:
-        weights = _measure(pool)
-        cache.set(key, weights, SECONDS)
-    return weights
+    measured: dict[tuple[str, str], list[float]] | None = cache.get(key)
+    if measured is None:
+        measured = _measure(pool)
+        cache.set(key, measured, SECONDS)
+    return measured
 
 
 def weights(pool: Pool) -> dict[str, float]:
@@ -39,7 +52,7 @@ def weights(pool: Pool) -> dict[str, float]:
     }
 
 
-def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
+def _measure(pool: Pool) -> dict[tuple[str, str], list[float]]:
     people = Label.objects.current().filter(
         source=Label.Source.HUMAN,
         unsure=False,
@@ -54,20 +67,22 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
     if not answers:
         return {}
     llm = Label.objects.current().filter(query__in=answers, source=Label.Source.LLM)
-    offered: list[tuple[str, int, frozenset[int], frozenset[int]]] = [
-        ("llm", query, frozenset(required), frozenset(asked))
+    offered: list[tuple[str, str, int, frozenset[int], frozenset[int]]] = [
+        ("llm", suggestions.llm_version(provenance), query, frozenset(required), frozenset(asked))
         for query, required, asked, provenance in llm.values_list("query", "required", "asked", "provenance")
         if not provenance.get("fallback")
     ]
-    for query, required, scores in Suggestion.objects.filter(query__in=answers).values_list(
-        "query", "required", "scores"
+    for query, version, required, scores in Suggestion.objects.filter(query__in=answers).values_list(
+        "query", "version", "required", "scores"
     ):
-        offered.append(("model", query, frozenset(required), frozenset(map(int, scores)) | frozenset(required)))
-    for query, (_source, agents) in suggestions.who_answered(answers).items():
-        offered.append(("traffic", query, frozenset(agents), answers[query][1]))
-    measured: dict[str, list[float]] = defaultdict(list)
-    for source, query, theirs, asked in offered:
+        offered.append(
+            ("model", version, query, frozenset(required), frozenset(map(int, scores)) | frozenset(required))
+        )
+    for query, (version, agents) in suggestions.who_answered(answers).items():
+        offered.append(("traffic", version, query, frozenset(agents), answers[query][1]))
+    measured: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for source, version, query, theirs, asked in offered:
         ours, truth = answers[query]
         if both := truth & asked:
-            measured[source].append(jaccard(ours & both, theirs & both))
-    return {source: (sum(each) / len(each), len(each)) for source, each in measured.items()}
+            measured[source, version].append(jaccard(ours & both, theirs & both))
+    return dict(measured)

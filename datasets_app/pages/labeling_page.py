@@ -74,8 +74,8 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     draft = labeling.draft_of(lease)
     if choice is None:
         choice = _stored(draft, None if only else label, labeling.own_answer(query, person), numbers)
-    measured = trust.of_sources(lease.item.pool) if offers else {}
-    shown = {source: agreed for source, agreed in measured.items() if agreed[1] >= trust.SHOWN_FROM}
+    measured = trust.of_versions(lease.item.pool) if offers else {}
+    shown = {version: agreed for version, agreed in measured.items() if agreed[1] >= trust.SHOWN_FROM}
     weights = trust.weights(lease.item.pool) if offers else {}
     suggested = proposed(offers, numbers, weights)
     rows = [
@@ -108,7 +108,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "rows": rows,
         "asked": ",".join(map(str, numbers)),
         "choice": choice,
-        "offers": [(offer, _source(offer), shown.get(offer.source)) for offer in offers],
+        "offers": [(offer, _source(offer), shown.get((offer.source, offer.version))) for offer in offers],
         "none_suggested": bool(offers) and not suggested,
         "suggested": ",".join(map(str, sorted(suggested))),
         "base": label.pk if label else 0,

@@ -58,6 +58,20 @@ def test_agreement_is_measured_with_people(told: Pool) -> None:
     assert weights["model"] == pytest.approx((2 + 2.5) / 13)
 
 
+def test_each_llm_is_measured_alone(add_query: Callable[..., Query], person: Callable[..., User]) -> None:
+    """What a file predicted is no merit of the LLM that is asked now."""
+    ana, query = person("ana"), None
+    for n in range(6):
+        query, who = add_query(f"query {n}"), {"model": "v0"} if n < 4 else {"model": "gpt", "prompt": 2}
+        labels.record(
+            labels.NewLabel(query.pk, source="llm", required=[1 if n < 5 else 2], asked=EVERY, provenance=who)
+        )
+        labels.record(labels.NewLabel(query.pk, source="human", author=ana, required=[1], asked=EVERY))
+    assert query is not None
+    assert trust.of_versions(query.dataset.pool) == {("llm", "v0"): (1.0, 4), ("llm", "gpt · 2"): (0.5, 2)}
+    assert trust.of_sources(query.dataset.pool) == {"llm": (5 / 6, 6)}
+
+
 def test_nothing_measured_is_nothing_said(pool: Pool) -> None:
     assert trust.of_sources(pool) == {}
     assert trust.weights(pool) == {}
