@@ -8,7 +8,8 @@ class DatasetsAppConfig(AppConfig):
 
     def ready(self) -> None:
         from datasets_app import background, ending, tasks
-        from datasets_app.labels import agent_effects, card_examples, erasure, reask
+        from datasets_app.labeling import card_examples, erasure, reask
+        from datasets_app.labels import agent_effects
         from datasets_app.models import Query
         from datasets_app.traces import names
         from routerweb import hooks

@@ -32,10 +32,16 @@ def work() -> Sequence[Work]:
         Work("recompose_pool", tasks.recompose_pool),
         Work(traces.WORK, traces.work_of, kept=False),
         Work(names.WORK, names.work_of, kept=False),
-        by_the_clock("datasets_app.labels.filling.fill_all", "Put new queries into the labeling queues", 1),
-        by_the_clock("datasets_app.labels.filling.fill_all_again", "Look for queries that no queue holds", HOUR),
+        by_the_clock(
+            "datasets_app.labeling.filling.fill_all", "Put new queries into the labeling queues", 1,
+            name="datasets_app.labels.filling.fill_all",
+        ),
+        by_the_clock(
+            "datasets_app.labeling.filling.fill_all_again", "Look for queries that no queue holds", HOUR,
+            name="datasets_app.labels.filling.fill_all_again",
+        ),
         by_the_clock("datasets_app.traces.storing.put_all_together", "Put the spans of traces together", 1),
         by_the_clock("datasets_app.traces.storing.prune", "Delete old traffic", DAY),
         by_the_clock("datasets_app.figures.counting.count_all", "Count the queries of large pools", 1),
         by_the_clock("datasets_app.files.imports.forget_unchosen", "Drop files that nobody went on with", DAY),
-    )
+    )  # fmt: skip

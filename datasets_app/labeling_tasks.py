@@ -2,7 +2,7 @@
 
 from agents_app.background_work.work import Running
 from agents_app.models import Agent
-from datasets_app.labels import bulk, reask
+from datasets_app.labeling import bulk, reask
 from datasets_app.models import BulkChange
 from datasets_app.prelabeling import run as prelabel_run
 from datasets_app.prelabeling import writing

@@ -8,7 +8,8 @@ from agents_app.background_work import jobs, work
 from agents_app.models import Pool
 from datasets_app.figures import counting
 from datasets_app.files import imports, storing, uploads
-from datasets_app.labels import disagreement, gold, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import disagreement, gold
 from datasets_app.models import Gold, Query
 from routerweb.observing import tracing
 

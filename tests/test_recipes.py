@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets_app.labels.bulk_actions import ACTIONS
+from datasets_app.labeling.bulk_actions import ACTIONS
 from datasets_app.queries import query_columns
 from training_app.api.route_requests import OPTIONS
 from training_app.engine.measures import MEASURES
@@ -19,7 +19,7 @@ EXEMPLARS = {
     "A measure or a goal": ("training_app/engine/measures.py", MEASURES["under"].meaning),
     "A field of queries": ("datasets_app/queries/query_columns.py", "chat-7"),
     "A bulk action": (
-        "datasets_app/labels/bulk_actions.py",
+        "datasets_app/labeling/bulk_actions.py",
         "removes queries from lists, the queue, exports and new snapshots",
     ),
     "An option of a request": (

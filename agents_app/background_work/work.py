@@ -89,9 +89,13 @@ def every() -> dict[str, Work]:
     return {work.name: work for registered in hooks.background_work() for work in registered}
 
 
-def by_the_clock(function: str, title: str, minutes: int, remedy: str | Promise = "") -> Work:
-    """Work that calls this function, a dotted name, every so many minutes. It is imported by the worker that does it."""
-    return Work(function, lambda _running: import_string(function)(), title, minutes, remedy=remedy)
+def by_the_clock(function: str, title: str, minutes: int, remedy: str | Promise = "", name: str = "") -> Work:
+    """Work that calls this function, a dotted name, every so many minutes. It is imported by the worker that does it.
+
+    Schedules and jobs have the work's name, which is the function's. One whose function has moved keeps its first `name`: rows of the
+    release before find it, and workers of both releases do each other's.
+    """
+    return Work(name or function, lambda _running: import_string(function)(), title, minutes, remedy=remedy)
 
 
 def arguments_of(name: str) -> str:

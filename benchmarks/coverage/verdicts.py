@@ -106,7 +106,7 @@ POOL, LABELED, HARD, DRAWN = 2_000, 300, 0.195, 0.1
 
 def lots_apart(rng: Rng) -> tuple[float, float]:
     """The share of hard queries among those of the evaluation share, less the pool's, in standard errors, and that of the others'."""
-    from datasets_app.labels import queue
+    from datasets_app.labeling import queue
 
     texts = [f"{rng.integers(1 << 60)} {i}" for i in range(POOL)]
     hard = rng.random(POOL) < HARD

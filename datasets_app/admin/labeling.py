@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from agents_app import llm
 from agents_app.access import person
 from agents_app.models import Pool
-from datasets_app.labels import bulk, bulk_actions
-from datasets_app.labels.bulk_actions import BulkAction
+from datasets_app.labeling import bulk, bulk_actions
+from datasets_app.labeling.bulk_actions import BulkAction
 from datasets_app.models import PrelabelJob, Query
 from datasets_app.prelabeling import jobs as prelabel
 

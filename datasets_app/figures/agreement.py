@@ -18,7 +18,8 @@ from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue, voices
+from datasets_app.labeling import queue
+from datasets_app.labels import voices
 from datasets_app.labels.disagreement import jaccard, masi
 from datasets_app.labels.voices import Merges, VoiceSets, answer
 from datasets_app.models import Label, QueueItem

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents_app.models import AuditEntry, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import (
     Assignment,
     BulkChange,

@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue, voices
+from datasets_app.labeling import queue
+from datasets_app.labels import voices
 from datasets_app.labels.disagreement import jaccard
 from datasets_app.models import Assignment, Label, Query
 

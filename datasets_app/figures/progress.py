@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value, prefetch_related_objects
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
-from datasets_app.labels.queue import OPEN
+from datasets_app.labeling import queue
+from datasets_app.labeling.queue import OPEN
 from datasets_app.models import Assignment, GoldAgent, Label, Query, QueueItem, Suggestion
 
 #: Whose words make a query "labeled": people's, and those of an imported file. An LLM's are a suggestion.

@@ -25,7 +25,8 @@ from agents_app.files.limited import Position
 from datasets_app.files import tables
 from datasets_app.files.annotators import Annotators
 from datasets_app.files.tables import FileRow
-from datasets_app.labels import disagreement, labels, sending
+from datasets_app.labeling import sending
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import (
     Import,
     ImportProblem,

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, sending
+from datasets_app.labeling import sending
+from datasets_app.labels import disagreement, gold, labels
 from datasets_app.models import Import, Label, LabelValue, Query, QueueSettings, Snapshot, SplitGroup
 
 BATCH = 500

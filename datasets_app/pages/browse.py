@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import adjudication, queue
+from datasets_app.labeling import adjudication, queue
 from datasets_app.models import Gold, Label, Query, QueueItem
 from datasets_app.queries import query_columns
 from routerweb.pages import parameters

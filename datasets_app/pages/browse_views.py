@@ -16,8 +16,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
-from datasets_app.labels import bulk, erased_queries, labeling, suggestions
-from datasets_app.labels.bulk_actions import ACTIONS, BulkAction
+from datasets_app.labeling import bulk, one_query
+from datasets_app.labeling.bulk_actions import ACTIONS, BulkAction
+from datasets_app.labels import erased_queries, suggestions
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
@@ -264,7 +265,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         "events": history(pool, shown, request.user),
         "leases": Assignment.objects.filter(item__query=shown).select_related("person").order_by("taken_at"),
         "may_review": Role.REVIEWER in roles_of(request.user, pool),
-        "own": labeling.own_label(shown, person(request)),
+        "own": one_query.own_label(shown, person(request)),
     }
     title = _("Query %(key)s") % {"key": shown.pk}
     return page(

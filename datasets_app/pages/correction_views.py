@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
-from datasets_app.labels import corrections, labeling
+from datasets_app.labeling import corrections, one_query
 from datasets_app.pages.correction_form import CorrectionForm
 from routerweb.http import page, wants_fragment
 from routerweb.pages import parameters
@@ -30,7 +30,7 @@ def correct(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         try:
             form = _undone(request, form) if "undo" in request.POST else _saved(request, form, shown)
-        except labeling.ChoiceError as error:
+        except one_query.ChoiceError as error:
             form = replace(form, problem=str(error))
     context = {"pool": pool, "form": form}
     if wants_fragment(request):
@@ -55,7 +55,7 @@ def _saved(request: HttpRequest, form: CorrectionForm, shown: frozenset[int]) ->
     elif "none" in request.POST:
         chosen = frozenset()
     else:
-        raise labeling.ChoiceError(_("Choose agents or “None of these agents”."))
+        raise one_query.ChoiceError(_("Choose agents or “None of these agents”."))
     decides = Role.REVIEWER in roles_of(request.user, form.pool)
     label = corrections.correct(form.pool, form.text, chosen, person(request), seen_at=form.seen_at, decides=decides)
     return replace(form, chosen=chosen, before=shown, label=label)

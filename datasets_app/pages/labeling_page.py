@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import labeling, queue, trust
+from datasets_app.labeling import one_query, queue
+from datasets_app.labels import trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 from datasets_app.pages import chat
@@ -63,17 +64,17 @@ def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, in
     return {"today": queue.done_today(pool, person), "left": remaining.yours, "others": remaining.others}
 
 
-def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str = "") -> dict[str, Any]:
+def item(lease: Assignment, choice: one_query.Choice | None = None, problem: str = "") -> dict[str, Any]:
     """The item: its text, its agents in the order that they keep, what is chosen."""
     query, person = lease.item.query, lease.person
     only = lease.item.agent
     agents = [only] if only else list(Agent.objects.filter(pool=lease.item.pool_id).active().order_by("number"))
     numbers = [agent.number for agent in agents]
-    offers = labeling.suggested(lease)
-    label = labeling.own_label(query, person)
-    draft = labeling.draft_of(lease)
+    offers = one_query.suggested(lease)
+    label = one_query.own_label(query, person)
+    draft = one_query.draft_of(lease)
     if choice is None:
-        choice = _stored(draft, None if only else label, labeling.own_answer(query, person), numbers)
+        choice = _stored(draft, None if only else label, one_query.own_answer(query, person), numbers)
     measured = trust.of_versions(lease.item.pool) if offers else {}
     shown = {version: agreed for version, agreed in measured.items() if agreed[1] >= trust.SHOWN_FROM}
     weights = trust.weights(lease.item.pool) if offers else {}
@@ -120,7 +121,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
 
 def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[int, list[Agent]]:
     by_number = {agent.number: agent for agent in agents}
-    required_by_turn = labeling.own_earlier(query, person) if query.turn else {}
+    required_by_turn = one_query.own_earlier(query, person) if query.turn else {}
     return {
         place: [by_number[n] for n in sorted(needed) if n in by_number] for place, needed in required_by_turn.items()
     }
@@ -128,13 +129,13 @@ def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[in
 
 def _stored(
     draft: Draft | None, label: Label | None, suggested: frozenset[int] | None, numbers: Sequence[int]
-) -> labeling.Choice:
+) -> one_query.Choice:
     if draft is not None:
-        return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers), draft.note)
+        return one_query.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers), draft.note)
     if label is not None:
         required = suggested or frozenset()
-        return labeling.Choice(required, not required, label.unsure, frozenset(numbers), label.note)
-    return labeling.Choice(frozenset(), False, False, frozenset(numbers))
+        return one_query.Choice(required, not required, label.unsure, frozenset(numbers), label.note)
+    return one_query.Choice(frozenset(), False, False, frozenset(numbers))
 
 
 def _source(offer: Offer) -> str:
@@ -181,7 +182,7 @@ def history(pool: Pool, query: Query, viewer: Any) -> list[dict[str, Any]]:
     agents = {agent.number: agent for agent in pool.agents.all()}
     before: dict[tuple[str, int | None], set[int]] = {}
     events = []
-    for label in labeling.visible_labels(query, viewer):
+    for label in one_query.visible_labels(query, viewer):
         slot = (label.source, label.author_id if label.source == Label.Source.HUMAN else None)
         old = before.get(slot, set())
         now = set(label.required) | (old - set(label.asked) if label.partial else set())

@@ -21,8 +21,8 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import labeling, queue
-from datasets_app.labels.narrowing import Narrowing
+from datasets_app.labeling import one_query, queue
+from datasets_app.labeling.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages import narrowed
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
@@ -38,7 +38,7 @@ def unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse
     def checked(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
         try:
             return view(request, slug, query_id, number)
-        except labeling.Gone as gone:
+        except one_query.Gone as gone:
             if wants_json(request):
                 return JsonResponse({"error": str(gone)}, status=410)
             messages.warning(request, str(gone))
@@ -59,7 +59,7 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
     if request.method == "POST":
         leases = queue.take(pool, labeler, agent=agent, narrow=narrow)
         if leases:
-            labeling.reveal(leases[0])
+            one_query.reveal(leases[0])
             return redirect(narrowed.address(pool, narrow) if narrow else address(pool, agent))
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
     lease = queue.held(pool, labeler, agent, narrow)
@@ -68,7 +68,7 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
     if lease is None:
         return label_page(request, pool, agent, nothing(pool, labeler, agent))
     lease.item.pool, lease.person = pool, labeler
-    if labeling.is_unrevealed(lease):
+    if one_query.is_unrevealed(lease):
         return opening(request, _("Label"))
     return label_page(request, pool, agent, item(lease))
 
@@ -82,13 +82,13 @@ def label_item(request: HttpRequest, slug: str, query_id: int, number: int | Non
     pool = get_pool(request, slug)
     if request.method == "POST":
         lease = _lease(request, pool, query_id, number)
-        labeling.reveal(lease)
+        one_query.reveal(lease)
         return JsonResponse(_drawn(request, pool, lease)) if wants_json(request) else redirect(request.path)
     query, agent = query_of(pool, query_id), _about(pool, number)
     assignment = queue.assignment_of(query, person(request), pool, agent)
     if assignment is not None:
         assignment.item.pool, assignment.person = pool, person(request)
-    if assignment is None or labeling.is_unrevealed(assignment):
+    if assignment is None or one_query.is_unrevealed(assignment):
         return opening(request, _("Label"))
     return label_page(request, pool, agent, item(assignment))
 
@@ -104,7 +104,7 @@ def label_next(request: HttpRequest, slug: str, number: int | None = None) -> Ht
     leases = queue.take(pool, labeler, beside=beside, agent=agent, narrow=narrow)
     waits = {"narrowed": queue.waiting_for(pool, labeler, narrow)} if narrow else {}
     if leases:
-        labeling.reveal(leases[0])
+        one_query.reveal(leases[0])
         return JsonResponse(_drawn(request, pool, leases[0]) | waits)
     context = {"pool": pool, "narrow": narrow, **counts(pool, labeler, agent), **nothing(pool, labeler, agent)}
     html = render_to_string("datasets_app/_label_nothing.html", context, request)
@@ -135,10 +135,10 @@ def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | No
     base, version, step = (_number(request, name) for name in ("base", "version", "step"))
     choice = _choice(request, pool)
     try:
-        draft = labeling.save_draft(
+        draft = one_query.save_draft(
             lease, choice, base=base, version=version, writer=request.POST.get("writer", ""), step=step
         )
-    except labeling.Stale as stale:
+    except one_query.Stale as stale:
         return _conflict(request, pool, lease, choice, stale)
     queue.heartbeat(pool, lease.person, [query_id])
     if wants_json(request):
@@ -158,7 +158,7 @@ def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | N
     key = request.POST.get("key", "")[:64] or uuid.uuid4().hex
     similar = parameters.keys(request.POST.getlist("similar"))
     try:
-        sent, _new = labeling.submit(
+        sent, _new = one_query.submit(
             lease,
             choice,
             key=f"{lease.person_id}:{key}"[:64],
@@ -166,13 +166,13 @@ def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | N
             seconds=_number(request, "seconds"),
             similar=similar,
         )
-    except labeling.Gone:
+    except one_query.Gone:
         raise
-    except labeling.KeyUsed as error:
+    except one_query.KeyUsed as error:
         return _refused(request, pool, lease, choice, str(error), status=409)
-    except labeling.ChoiceError as error:
+    except one_query.ChoiceError as error:
         return _refused(request, pool, lease, choice, str(error))
-    except labeling.Stale as stale:
+    except one_query.Stale as stale:
         return _conflict(request, pool, lease, choice, stale)
     queue.release(pool, lease.person, parameters.listed(request.POST.get("let_go")))
     left_out = max(0, len(set(similar)) - sent.followers.count()) if similar else 0
@@ -194,7 +194,7 @@ def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | Non
     reason = (request.POST.get("remark", "").strip() or request.POST.get("reason", "").strip())[:200]
     if not reason:
         return _refused(request, pool, lease, _choice(request, pool), _("Say why you skip it."))
-    labeling.skip(lease, reason)
+    one_query.skip(lease, reason)
     if wants_json(request):
         return JsonResponse({"saved": True, **counts(pool, lease.person, lease.item.agent)})
     messages.success(request, _("Skipped."), extra_tags=f"undo:{address(pool, lease.item.agent)}undo/")
@@ -209,7 +209,7 @@ def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> Ht
     wanted = _number(request, "query")
     query = get_object_or_404(Query, pk=wanted, dataset__pool=pool) if wanted else None
     agent = _about(pool, number)
-    undone = labeling.undo(pool, labeler, query, agent)
+    undone = one_query.undo(pool, labeler, query, agent)
     if wants_json(request):
         key = (undone.query.pk if undone.held else None) if undone else wanted or None
         return JsonResponse(
@@ -315,18 +315,18 @@ def query_of(pool: Pool, query_id: int) -> Query:
     """The query that an address names. Raises labeling.Gone."""
     query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     if query.deleted_at is not None:
-        raise labeling.Gone
+        raise one_query.Gone
     return query
 
 
-def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
+def _choice(request: HttpRequest, pool: Pool) -> one_query.Choice:
     own_numbers = set(pool.agents.values_list("number", flat=True))
 
     def numbers(values: Sequence[str]) -> frozenset[int]:
         return frozenset(parameters.numbers(values)) & own_numbers
 
     asked = numbers(request.POST.get("asked", "").split(","))
-    return labeling.Choice(
+    return one_query.Choice(
         required=numbers(request.POST.getlist("agent")),
         none=request.POST.get("none") == "1",
         unsure=request.POST.get("unsure") == "1",
@@ -367,7 +367,7 @@ def _drawn(request: HttpRequest, pool: Pool, lease: Assignment) -> dict[str, Any
 
 
 def _refused(
-    request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, problem: str, status: int = 400
+    request: HttpRequest, pool: Pool, lease: Assignment, choice: one_query.Choice, problem: str, status: int = 400
 ) -> HttpResponse:
     if wants_json(request):
         return JsonResponse({"error": problem}, status=status)
@@ -375,10 +375,10 @@ def _refused(
 
 
 def _conflict(
-    request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, stale: labeling.Stale
+    request: HttpRequest, pool: Pool, lease: Assignment, choice: one_query.Choice, stale: one_query.Stale
 ) -> HttpResponse:
     """409, and both versions: what stands, and what was sent."""
-    both = labeling.both_versions(stale, choice, _number(request, "base"))
+    both = one_query.both_versions(stale, choice, _number(request, "base"))
     if wants_json(request):
         return JsonResponse({"error": str(stale), **both}, status=409)
     agents = {agent.number: agent for agent in pool.agents.all()}

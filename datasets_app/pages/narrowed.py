@@ -10,8 +10,8 @@ from django.views.decorators.http import require_POST
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
-from datasets_app.labels import narrowing, queue
-from datasets_app.labels.narrowing import Narrowing
+from datasets_app.labeling import narrowing, queue
+from datasets_app.labeling.narrowing import Narrowing
 from routerweb.pages import parameters
 
 _KEPT = "label_narrowed"

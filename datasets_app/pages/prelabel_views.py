@@ -15,7 +15,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
 from datasets_app.figures import progress
-from datasets_app.labels import orders, queue, reask
+from datasets_app.labeling import orders, queue, reask
 from datasets_app.models import Label, PrelabelJob, Query
 from datasets_app.pages import browse
 from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm

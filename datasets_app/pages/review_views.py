@@ -16,7 +16,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.figures import agreement
-from datasets_app.labels import adjudication, labels, queue, sending
+from datasets_app.labeling import adjudication, queue, sending
+from datasets_app.labels import labels
 from datasets_app.models import Label, Query
 from datasets_app.pages.browse_views import table_rows
 from datasets_app.pages.labeling_page import history

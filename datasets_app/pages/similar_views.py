@@ -7,7 +7,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
-from datasets_app.labels import alike, queue
+from datasets_app.labeling import alike, queue
 from datasets_app.pages import labeling_views as shared
 from datasets_app.pages.labeling_page import item
 from routerweb.http import opening

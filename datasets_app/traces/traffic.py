@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.models import Agent, Pool
-from datasets_app.labels import sending
+from datasets_app.labeling import sending
 from datasets_app.models import Label, LabelValue, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
 from datasets_app.traces import names
 from datasets_app.traces.names import Roster, core, is_agent

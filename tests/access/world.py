@@ -18,7 +18,8 @@ from agents_app.models import ApiKey, Pool, PoolRole, ScimGroup, ScimPerson
 from agents_app.scim import tokens
 from agents_app.sources import catalog
 from datasets_app.files import imports
-from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
+from datasets_app.labeling import adjudication, bulk, queue, reask
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.prelabeling import jobs as prelabel
 from tests import orchestration

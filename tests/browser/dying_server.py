@@ -21,7 +21,8 @@ MOMENTS = ("before", "within", "after")
 
 def main(port: int, folder: Path) -> None:
     django.setup()
-    from datasets_app.labels import disagreement, labeling
+    from datasets_app.labeling import one_query
+    from datasets_app.labels import disagreement
 
     def die_at(moment: str) -> None:
         wanted = folder / moment
@@ -29,7 +30,7 @@ def main(port: int, folder: Path) -> None:
             wanted.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    submit, measure = labeling.submit, disagreement.measure
+    submit, measure = one_query.submit, disagreement.measure
 
     def dying_submit(*args: Any, **named: Any) -> Any:
         die_at("before")
@@ -41,7 +42,7 @@ def main(port: int, folder: Path) -> None:
         measure(*args, **named)
         die_at("within")
 
-    labeling.submit, disagreement.measure = dying_submit, dying_measure
+    one_query.submit, disagreement.measure = dying_submit, dying_measure
     server = ThreadedWSGIServer(("127.0.0.1", port), WSGIRequestHandler, allow_reuse_address=True)
     server.set_app(StaticFilesHandler(get_wsgi_application()))
     server.serve_forever()

@@ -16,7 +16,7 @@ from django_q.models import Failure, Schedule, Task
 from agents_app import keys
 from agents_app.models import BackgroundJob, Pool
 from datasets_app.files import imports
-from datasets_app.labels import bulk
+from datasets_app.labeling import bulk
 from datasets_app.models import Dataset, Query
 from tests import orchestration
 from tests.browser.axe import findings, on_a_phone

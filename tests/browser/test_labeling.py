@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Assignment, Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow

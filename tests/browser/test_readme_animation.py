@@ -13,7 +13,7 @@ from agents_app import pools
 from agents_app.background_work import jobs
 from agents_app.files.formats import Reading
 from datasets_app.files import imports
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Dataset
 from datasets_app.queries import adding
 from tests.browser.animation import Film

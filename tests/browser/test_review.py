@@ -7,7 +7,8 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from agents_app import pools
-from datasets_app.labels import disagreement, labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import Label, Query
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts

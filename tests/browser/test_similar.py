@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from datasets_app.labels import alike, queue
+from datasets_app.labeling import alike, queue
 from datasets_app.models import Assignment, Label
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow

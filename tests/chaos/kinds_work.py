@@ -179,7 +179,7 @@ KINDS["pre-labeling"] = Kind(_begin_prelabeling, _prelabel_under_way, _prelabel_
 
 
 def _begin_bulk(_name: str) -> int:
-    from datasets_app.labels import bulk, bulk_actions
+    from datasets_app.labeling import bulk, bulk_actions
     from datasets_app.models import Query
 
     pool = the_pool("big")

@@ -8,8 +8,8 @@ from django.test import Client
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import queue
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.datasets_app.files import messy
 

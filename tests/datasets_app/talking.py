@@ -15,8 +15,8 @@ def main(first: int, count: int) -> dict[str, list[str]]:
     from django.contrib.auth.models import User
 
     from agents_app.models import Pool
-    from datasets_app.labels import labeling, queue
-    from datasets_app.labels.labeling import Choice
+    from datasets_app.labeling import one_query, queue
+    from datasets_app.labeling.one_query import Choice
 
     pool = Pool.objects.get()
     asked = frozenset(pool.agents.active().values_list("number", flat=True))
@@ -32,7 +32,7 @@ def main(first: int, count: int) -> dict[str, list[str]]:
             (lease,) = leases
             key = f"{name} {lease.item.query_id}"
             lease.item.pool = pool
-            labeling.submit(lease, Choice(frozenset({1}), False, False, asked), key=key, base=0)
+            one_query.submit(lease, Choice(frozenset({1}), False, False, asked), key=key, base=0)
             done[name].append(lease.item.query.external_id)
     return done
 

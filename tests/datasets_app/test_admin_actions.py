@@ -6,7 +6,8 @@ from django.urls import reverse
 
 from agents_app import audit
 from agents_app.models import AuditEntry
-from datasets_app.labels import bulk, disagreement, labels, queue
+from datasets_app.labeling import bulk, queue
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import BulkChange, Gold, Label, PrelabelJob, Query
 
 CHANGELIST = reverse("admin:datasets_app_query_changelist")

@@ -12,8 +12,9 @@ from django.test import Client
 
 from agents_app.models import Pool
 from datasets_app.files import exports, imports
-from datasets_app.labels import erased_queries, labeling, queue, snapshots
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import one_query, queue
+from datasets_app.labeling.one_query import Choice
+from datasets_app.labels import erased_queries, snapshots
 from datasets_app.models import Dataset, Import, Query, QueueItem, QueueSettings, SplitGroup
 from datasets_app.pages import labeling_page
 from datasets_app.queries import adding, splits
@@ -148,7 +149,7 @@ def one_each(pool: Pool) -> QueueSettings:
 
 
 def answer(lease: Any, key: str) -> None:
-    labeling.submit(lease, Choice(frozenset({1}), False, False, frozenset({0, 1, 2, 3})), key=key, base=0)
+    one_query.submit(lease, Choice(frozenset({1}), False, False, frozenset({0, 1, 2, 3})), key=key, base=0)
 
 
 @pytest.mark.both_databases

@@ -16,7 +16,8 @@ from django.db import connection
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import imports
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.thorough import EVERYTHING
 

@@ -22,8 +22,8 @@ def submit(pool: "Pool", number: int, chance: random.Random) -> None:
     """A labeler answers a query of their choice, anew where they have answered it before."""
     from django.contrib.auth.models import User
 
-    from datasets_app.labels import labeling, queue
-    from datasets_app.labels.labeling import Choice
+    from datasets_app.labeling import one_query, queue
+    from datasets_app.labeling.one_query import Choice
     from datasets_app.models import Query
 
     person = User.objects.get(username=f"labeler {number}")
@@ -32,9 +32,9 @@ def submit(pool: "Pool", number: int, chance: random.Random) -> None:
     required = frozenset(chance.sample(sorted(asked), chance.randint(0, 2)))
     lease = queue.open_item(query, person, pool)
     lease.person, lease.item.pool = person, pool
-    own = labeling.own_label(query, person)
+    own = one_query.own_label(query, person)
     key = f"{number}-{chance.random()}"
-    labeling.submit(lease, Choice(required, not required, False, asked), key=key, base=own.pk if own else 0)
+    one_query.submit(lease, Choice(required, not required, False, asked), key=key, base=own.pk if own else 0)
 
 
 def bring(pool: "Pool", number: int, chance: random.Random) -> None:

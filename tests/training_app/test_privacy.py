@@ -16,7 +16,7 @@ from agents_app import pools, privacy
 from agents_app.models import AuditEntry, Pool, Privacy
 from agents_app.redaction import BadPattern
 from datasets_app.files import imports
-from datasets_app.labels import corrections
+from datasets_app.labeling import corrections
 from datasets_app.models import Query
 from tests import orchestration
 from tests.training_app.served import Application

@@ -11,7 +11,8 @@ from itertools import islice
 from django.db.models import Q, QuerySet
 
 from agents_app.models import Pool
-from datasets_app.labels import orders, queue, suggestions
+from datasets_app.labeling import orders, queue
+from datasets_app.labels import suggestions
 from datasets_app.models import Query
 from training_app.answering import serving
 from training_app.engine.data.artifact import ArtifactError

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.models import Pool
-from datasets_app.labels import corrections
+from datasets_app.labeling import corrections
 from training_app.models import CheckedAnswer, Decision, RouterModel
 from training_app.versions import registry
 

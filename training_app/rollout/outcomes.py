@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import privacy
 from agents_app.models import Pool
-from datasets_app.labels import queue, sending
+from datasets_app.labeling import queue, sending
 from datasets_app.models import Query, QueueItem, text_hash
 from datasets_app.queries import adding
 from datasets_app.traces.turns import Turn

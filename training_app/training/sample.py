@@ -8,7 +8,7 @@ from agents_app.audit import Who
 from agents_app.models import Pool
 from datasets_app.demo.generate import write_demo
 from datasets_app.files import imports
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from training_app.engine.data.folders import read_agents
 from training_app.training import runs
 

@@ -25,7 +25,8 @@ from django.utils.translation import ngettext
 from agents_app import pools
 from agents_app.models import Pool
 from agents_app.texts.columns import chunks
-from datasets_app.labels import filling, snapshots
+from datasets_app.labeling import filling
+from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Label, Query, QueueSettings, Split
 from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import paired

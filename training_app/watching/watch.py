@@ -28,7 +28,7 @@ from agents_app import keys
 from agents_app.background_work import processes, schedules
 from agents_app.clusters import signs
 from agents_app.models import ApiKey, BackgroundJob, ClusterSign, Pool
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Assignment, Import, PrelabelJob, WritingJob
 from routerweb import state
 from routerweb.background import Background

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Pool
-from datasets_app.labels import bulk
+from datasets_app.labeling import bulk
 from datasets_app.management.console import bar, pool_of
 from datasets_app.pages import browse
 

@@ -14,7 +14,7 @@ from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import checking, imports, looking, meanings, shapes, undoing
 from datasets_app.files.values import Unknown, Values
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.management.console import ImportBar, existing_file, pool_of, tell
 from datasets_app.models import Import, Split
 from datasets_app.queries import adding

@@ -12,7 +12,7 @@ from agents_app.audit import Actor
 from agents_app.management.console import at_file
 from agents_app.models import Pool
 from datasets_app.files import imports
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.management.console import ImportBar, tell
 from datasets_app.queries import adding
 from training_app.engine.data.examples import DataError

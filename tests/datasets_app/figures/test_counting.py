@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.figures import counting, progress
-from datasets_app.labels import bulk, labeling, labels, queue, sending, suggestions
+from datasets_app.labeling import bulk, one_query, queue, sending
+from datasets_app.labels import labels, suggestions
 from datasets_app.labels.suggestions import Scored
 from datasets_app.models import Assignment, PoolFigures, Query, QueueItem
 from tests.clients import signed_in
@@ -66,7 +67,7 @@ class Work:
         person = self.draw.choice(self.people)
         for lease in queue.take(self.pool, person):
             if self.draw.random() < 0.7:
-                labeling.submit(lease, self.choose(self.draw.randrange(4)), key=str(self.draw.random()), base=0)
+                one_query.submit(lease, self.choose(self.draw.randrange(4)), key=str(self.draw.random()), base=0)
 
     def skip(self):
         for lease in queue.take(self.pool, self.draw.choice(self.people)):

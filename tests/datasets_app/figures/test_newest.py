@@ -3,7 +3,8 @@
 from django.urls import reverse
 
 from datasets_app.figures import agreement
-from datasets_app.labels import adjudication, labels
+from datasets_app.labeling import adjudication
+from datasets_app.labels import labels
 from datasets_app.models import QueueItem
 
 ALL = [0, 1, 2, 3]

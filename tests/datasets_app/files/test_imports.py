@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import imports, storing, undoing
-from datasets_app.labels import adjudication, erased_queries, labels, queue, sending
+from datasets_app.labeling import adjudication, queue, sending
+from datasets_app.labels import erased_queries, labels
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from datasets_app.queries import adding
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read

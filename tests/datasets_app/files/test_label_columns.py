@@ -7,7 +7,7 @@ import pytest
 from agents_app import pools
 from agents_app.files.formats import Reading
 from datasets_app.files import checking, looking, undoing
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Dataset, Query
 from datasets_app.queries import adding
 from tests.datasets_app.files import hotel

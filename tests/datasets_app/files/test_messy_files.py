@@ -12,7 +12,7 @@ from agents_app.files.formats import Reading
 from agents_app.models import Pool
 from datasets_app.files import checking, imports, looking, undoing
 from datasets_app.files.values import Unknown, Values
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Dataset, Gold, Import, Label, Query
 from datasets_app.queries import adding
 from tests.datasets_app.files import messy

@@ -7,7 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents_app.models import AuditEntry
-from datasets_app.labels import bulk, labels, queue, sending
+from datasets_app.labeling import bulk, queue, sending
+from datasets_app.labels import labels
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 from datasets_app.pages import browse
 from tests import page_cost

@@ -9,7 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from datasets_app.labels import labels, queue, suggestions
+from datasets_app.labeling import queue
+from datasets_app.labels import labels, suggestions
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
 from tests.clients import signed_in
 from tests.datasets_app.addresses import url
@@ -404,11 +405,15 @@ def test_a_submit_that_dies_half_way_leaves_nothing_and_may_come_again(
     client, pool, plain, queries, ana, monkeypatch, breaks
 ):
     """The server is killed between any two writes of a submit: all of them are undone, the browser sends it again."""
-    from datasets_app.labels import labeling
+    from datasets_app.labeling import one_query
 
     draft(client, pool, queries[0], 2)
     target, name = breaks.rsplit(".", 1)
-    module = {"queue": labeling.queue, "disagreement": labeling.disagreement, "Submission.objects": Submission.objects}
+    module = {
+        "queue": one_query.queue,
+        "disagreement": one_query.disagreement,
+        "Submission.objects": Submission.objects,
+    }
     with monkeypatch.context() as broken:
 
         def dies(*args, **kwargs):

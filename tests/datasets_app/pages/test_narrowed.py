@@ -4,7 +4,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from datasets_app.labels import queue, suggestions
+from datasets_app.labeling import queue
+from datasets_app.labels import suggestions
 from datasets_app.models import Assignment
 from tests.clients import signed_in
 from tests.datasets_app.addresses import url

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.files import exports
+from datasets_app.labeling.erasure import of_query
 from datasets_app.labels import labels
-from datasets_app.labels.erasure import of_query
 from datasets_app.models import Draft, Label, Query, QueueSettings
 from routerweb.erasing import ErasedQuery
 from tests.clients import signed_in

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.figures import own
-from datasets_app.labels import corrections, labeling, labels, queue
+from datasets_app.labeling import corrections, one_query, queue
+from datasets_app.labels import labels
 from datasets_app.models import Label, Query
 from tests import page_cost
 
@@ -146,8 +147,8 @@ def test_what_is_no_answer_is_not_stored(client: Client, pool: Pool, ana: User, 
 
 def submit(query: Query, who: User, required: list[int], unsure: bool = False, note: str = "") -> None:
     lease = queue.open_item(query, who, query.dataset.pool)
-    choice = labeling.Choice(frozenset(required), not required, unsure, frozenset(ALL), note)
-    labeling.submit(lease, choice, key=f"{who.pk}:{query.pk}", base=0, seconds=1)
+    choice = one_query.Choice(frozenset(required), not required, unsure, frozenset(ALL), note)
+    one_query.submit(lease, choice, key=f"{who.pk}:{query.pk}", base=0, seconds=1)
 
 
 def test_the_list_beside_the_task_has_ones_last_ten_submits(

@@ -8,7 +8,8 @@ from agents_app import pools
 from agents_app.models import Agent
 from datasets_app.figures import agreement
 from datasets_app.figures.agreement import alpha, alpha_of_agent, alpha_of_sets
-from datasets_app.labels import adjudication, disagreement, labels, queue
+from datasets_app.labeling import adjudication, queue
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import Gold, Label, PrelabelJob, Query, QueueItem, QueueSettings
 from datasets_app.prelabeling import prompts
 from tests.clients import signed_in

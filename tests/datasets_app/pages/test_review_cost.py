@@ -7,7 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from datasets_app.labels import adjudication, labels, queue
+from datasets_app.labeling import adjudication, queue
+from datasets_app.labels import labels
 from datasets_app.models import Query
 from datasets_app.pages import browse, browse_views, review_views
 from routerweb.pages import paging

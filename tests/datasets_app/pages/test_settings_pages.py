@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 from datasets_app.prelabeling import jobs as prelabel

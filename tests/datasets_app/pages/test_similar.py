@@ -6,7 +6,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from datasets_app.labels import alike, labeling, queue
+from datasets_app.labeling import alike, one_query, queue
 from datasets_app.models import Assignment, Label
 from tests.clients import signed_in
 
@@ -22,7 +22,7 @@ def client(ana):
 @pytest.fixture
 def item(pool, plain, queries, ana):
     lease = queue.take(pool, ana)[0]
-    labeling.reveal(lease)
+    one_query.reveal(lease)
     return lease.item.query
 
 

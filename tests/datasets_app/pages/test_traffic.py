@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Import, Query, QueueItem, TracedTurn
 from datasets_app.traces import names, storing, traffic
 from datasets_app.traces.spans import AGENT

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from datasets_app.labels.bulk_actions import ACTIONS
+from datasets_app.labeling.bulk_actions import ACTIONS
 
 #: Each text with the number of its group: two of one group read the same but for case, punctuation, space and what nobody sees.
 TEXTS = (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from datasets_app.files import imports
-from datasets_app.labels import disagreement, labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import (
     Label,
     Query,

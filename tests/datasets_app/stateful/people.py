@@ -2,8 +2,8 @@
 
 from django.utils import timezone
 
-from datasets_app.labels import labeling, queue
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import one_query, queue
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import (
     Assignment,
     Draft,
@@ -57,7 +57,7 @@ class People(Steps):
         if query.deleted:
             lease = Assignment(item=QueueItem.objects.get(query=query.key, agent=agent and self.agent(agent)))
             lease.person = self.people[person]
-            self.refused(labeling.Gone, lease, choice, "gone", 0)
+            self.refused(one_query.Gone, lease, choice, "gone", 0)
             return
         time = self.step("submit")
         lease = self.lease(person, query, agent)
@@ -67,18 +67,18 @@ class People(Steps):
         if how == "old key" and mine:
             earlier = mine[place % len(mine)]
             if (earlier.query, earlier.agent) == (query, agent):
-                sent, new = labeling.submit(lease, choice, key=earlier.key, base=base)
+                sent, new = one_query.submit(lease, choice, key=earlier.key, base=base)
                 assert (sent.label_id, new) == (earlier.statement.key, False)
             else:
-                self.refused(labeling.KeyUsed, lease, choice, earlier.key, base)
+                self.refused(one_query.KeyUsed, lease, choice, earlier.key, base)
             return
         if how == "stale" and before:
-            self.refused(labeling.Stale, lease, choice, "stale", 0)
+            self.refused(one_query.Stale, lease, choice, "stale", 0)
             return
         if how == "late":
             Assignment.objects.filter(pk=lease.pk, state="held").update(leased_until=timezone.now())
         self.keys += 1
-        sent, new = labeling.submit(lease, choice, key=f"key {self.keys}", base=base)
+        sent, new = one_query.submit(lease, choice, key=f"key {self.keys}", base=base)
         assert new
         looked = person in query.looked
         assert bool(sent.label.provenance.get("peers_seen")) is looked
@@ -90,7 +90,7 @@ class People(Steps):
     def refused(self, error: type[Exception], lease: Assignment, choice: Choice, key: str, base: int) -> None:
         before = Label.objects.count()
         try:
-            labeling.submit(lease, choice, key=key, base=base)
+            one_query.submit(lease, choice, key=key, base=base)
         except error:
             assert Label.objects.count() == before
         else:
@@ -105,7 +105,7 @@ class People(Steps):
         self.keys += 1
         lease = self.lease(person, query, agent)
         held = Draft.objects.filter(query=query.key, person=lease.person, agent=lease.item.agent).first()
-        labeling.save_draft(
+        one_query.save_draft(
             lease,
             Choice(required, False, False, frozenset(self.ref.active)),
             base=own.key if own else 0,
@@ -129,7 +129,7 @@ class People(Steps):
             return
         time = self.step("skip")
         query = mine[place % len(mine)]
-        labeling.skip(self.lease(person, query, agent), "no idea")
+        one_query.skip(self.lease(person, query, agent), "no idea")
         query.items[agent].people[person] = "skipped"
         self.ref.skips[query.key, agent, person] = time
 
@@ -145,7 +145,7 @@ class People(Steps):
         agent = self.about(question)
         query = None if place is None else self.pick(place, alive=False)
         self.step("undo")
-        undone = labeling.undo(
+        undone = one_query.undo(
             self.pool,
             self.people[person],
             self.row(query) if query else None,
@@ -169,7 +169,7 @@ class People(Steps):
         else:
             self.unsend(undone, sent)
 
-    def unskip(self, undone: labeling.Undone | None, query: ref.Query, person: str, agent: int | None) -> None:
+    def unskip(self, undone: one_query.Undone | None, query: ref.Query, person: str, agent: int | None) -> None:
         if query.deleted:
             assert undone is None
             return
@@ -180,7 +180,7 @@ class People(Steps):
         else:
             del query.items[agent].people[person]
 
-    def unsend(self, undone: labeling.Undone | None, sent: ref.Sent) -> None:
+    def unsend(self, undone: one_query.Undone | None, sent: ref.Sent) -> None:
         assert (undone.query.pk, undone.what, undone.held) == (sent.query.key, "submit", True)
         sent.undone = sent.statement.withdrawn = True
         standing = self.ref.standing(sent.query, ("human", sent.person))
@@ -218,7 +218,7 @@ class People(Steps):
         if query is None:
             return
         self.step("look")
-        shown = {one.pk for one in labeling.visible_labels(self.row(query), self.people[person])}
+        shown = {one.pk for one in one_query.visible_labels(self.row(query), self.people[person])}
         mine = {one.key for one in query.said if one.voice == ("human", person)}
         if self.ref.own(query, person) is None:
             assert shown == mine, "nobody else's before one's own"

@@ -6,7 +6,8 @@ from typing import Any
 
 from agents_app import pools
 from datasets_app.figures import agreement
-from datasets_app.labels import queue, snapshots
+from datasets_app.labeling import queue
+from datasets_app.labels import snapshots
 from datasets_app.models import (
     Snapshot,
     SplitGroup,

@@ -1,7 +1,8 @@
 """What reviewers do: bulk changes and their undoing, disagreements, decisions, erasing."""
 
-from datasets_app.labels import adjudication, bulk, erased_queries, labels
-from datasets_app.labels.bulk_actions import ACTIONS
+from datasets_app.labeling import adjudication, bulk
+from datasets_app.labeling.bulk_actions import ACTIONS
+from datasets_app.labels import erased_queries, labels
 from datasets_app.models import (
     BulkChange,
     Label,

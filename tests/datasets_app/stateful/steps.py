@@ -8,7 +8,8 @@ from django.db import transaction
 from hypothesis.stateful import RuleBasedStateMachine
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import peers, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import peers
 from datasets_app.models import (
     Assignment,
     Dataset,

@@ -7,7 +7,7 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import AuditEntry
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Query, QueueItem
 from routerweb.pages import paging
 from tests.training_app.api.test_api_route import error

@@ -9,7 +9,8 @@ from django.urls import reverse
 from agents_app import pools
 from agents_app.keys import create_key
 from agents_app.models import AuditEntry
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Assignment, Draft, Label
 from tests.clients import signed_in
 from tests.datasets_app.conftest import add_query, ana, dataset, person, plain, pool, queries  # noqa: F401

@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from agents_app import keys
 from agents_app.models import Agent, Pool, Privacy
-from datasets_app.labels import queue, suggestions
+from datasets_app.labeling import queue
+from datasets_app.labels import suggestions
 from datasets_app.models import Label, Query, SpanBatch, SpanProblem, TracedTurn
 from datasets_app.traces import storing
 from tests import talks

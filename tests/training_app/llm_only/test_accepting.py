@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from agents_app.models import ApiKey, Pool
-from datasets_app.labels import bulk
+from datasets_app.labeling import bulk
 from datasets_app.models import BulkChange, Gold, Query
 from tests.training_app.llm_only.conftest import said
 from tests.training_app.served import application

@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests import orchestration
 from tests.clients import signed_in

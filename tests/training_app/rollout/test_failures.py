@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Query, QueueItem
 from datasets_app.models.labeling import QueueSettings
 from tests.training_app.served import promoted

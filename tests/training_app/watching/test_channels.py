@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Assignment, Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.training_app.served import ScriptedRouter, promoted
 from training_app.engine.routing import router as engine

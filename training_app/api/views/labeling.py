@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, ApiKey, Pool
-from datasets_app.labels import labeling, queue
+from datasets_app.labeling import one_query, queue
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages import labeling_page
 from training_app.api import examples
@@ -73,7 +73,7 @@ class Next(LabelingView):
         else:
             leases = queue.take(pool, person, beside=body["beside"] or (), agent=agent)
         for lease in leases:
-            labeling.reveal(_of(lease, pool, person))
+            one_query.reveal(_of(lease, pool, person))
         content: dict[str, Any] = {"item": _item(leases[0]) if leases else None}
         if not leases:
             content["why"] = _why_nothing(pool, person, agent)
@@ -157,10 +157,10 @@ class Draft(LabelingView):
         # Without a writer of its own every call is a stranger to the last, and the version alone decides.
         writer = body["writer"] or f"key {uuid.uuid4().hex}"
         try:
-            draft = labeling.save_draft(
+            draft = one_query.save_draft(
                 lease, choice, base=base, version=body["version"] or 0, writer=writer, step=body["step"] or 0
             )
-        except labeling.Stale as stale:
+        except one_query.Stale as stale:
             raise _stale(stale, choice, base) from None
         queue.heartbeat(lease.item.pool, lease.person, [lease.item.query_id])
         return Response(shapes.DraftSerializer({"query": lease.item.query_id, "version": draft.version}).data)
@@ -190,17 +190,17 @@ class Submit(LabelingView):
                 400, "missing", "asked is missing: the ids of the agents that were shown, as the item has them.", field="asked"
             )  # fmt: skip
         try:
-            sent, new = labeling.submit(
+            sent, new = one_query.submit(
                 lease, choice, key=f"{lease.person_id}:{body['key']}", base=base, seconds=body["seconds"] or 0,
                 api_key=self.access.caller.name,
             )  # fmt: skip
-        except labeling.Gone as error:
+        except one_query.Gone as error:
             raise Refused(410, "gone", str(error)) from None
-        except labeling.KeyUsed as error:
+        except one_query.KeyUsed as error:
             raise Refused(409, "key_used", str(error), field="key") from None
-        except labeling.ChoiceError as error:
+        except one_query.ChoiceError as error:
             raise Refused(400, "invalid", str(error), field="agents") from None
-        except labeling.Stale as stale:
+        except one_query.Stale as stale:
             raise _stale(stale, choice, base) from None
         submitted = {
             "query": lease.item.query_id,
@@ -225,7 +225,7 @@ class Skip(LabelingView):
         """Hand the item on with a `reason`; others are asked."""
         body = self.body(shapes.SkipRequest)
         lease = self.lease(body, query_id)
-        labeling.skip(lease, body["reason"])
+        one_query.skip(lease, body["reason"])
         counts = labeling_page.counts(lease.item.pool, lease.person, lease.item.agent)
         return Response(shapes.SkippedSerializer({"query": lease.item.query_id, "skipped": True, **counts}).data)
 
@@ -244,7 +244,7 @@ class Undo(LabelingView):
         body = self.body(shapes.UndoRequest)
         pool, person, agent = self.queue_of(body)
         query = _query(pool, body["query"]) if body["query"] is not None else None
-        undone = labeling.undo(pool, person, query, agent)
+        undone = one_query.undo(pool, person, query, agent)
         answer = {"undone": undone.what if undone else None, "query": undone.query.pk if undone else None}
         return Response(shapes.UndoneSerializer({**answer, **labeling_page.counts(pool, person, agent)}).data)
 
@@ -281,7 +281,7 @@ def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
     return lease
 
 
-def _choice(body: Mapping[str, Any], lease: Assignment, *, none: bool) -> labeling.Choice:
+def _choice(body: Mapping[str, Any], lease: Assignment, *, none: bool) -> one_query.Choice:
     """The choice that was sent. In an answer an empty `agents` means none of these; in a draft `none` says so."""
     shown = body["asked"] or ()
     pool_numbers = set(Agent.objects.filter(pool=lease.item.pool).values_list("number", flat=True))
@@ -289,7 +289,7 @@ def _choice(body: Mapping[str, Any], lease: Assignment, *, none: bool) -> labeli
         stray = sorted(set(numbers) - pool_numbers)
         if stray:
             raise Refused(400, "invalid", f"{field} names {stray[0]}, which is no agent of this pool.", field=field)
-    return labeling.Choice(frozenset(body["agents"]), none, body["unsure"], frozenset(shown), body["note"])
+    return one_query.Choice(frozenset(body["agents"]), none, body["unsure"], frozenset(shown), body["note"])
 
 
 # --- What is answered -----------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def _item(lease: Assignment) -> dict[str, Any]:
         "leased_until": lease.leased_until if lease.state == Assignment.State.HELD else None,
         "suggested": sorted(row.agent.number for row in drawn["rows"] if row.suggested) if offers else None,
         "suggestions": [{**offer.as_json(), "scores": dict(offer.scores)} for offer in offers],
-        "labels": labeling.visible_labels(query, lease.person),
+        "labels": one_query.visible_labels(query, lease.person),
     }
 
 
@@ -329,8 +329,8 @@ def _why_nothing(pool: Pool, person: User, agent: Agent | None) -> dict[str, Any
     return {"held": drawn["holdings"], "skipped": drawn["skipped"], "for_others": drawn["open_for_others"]}
 
 
-def _stale(stale: labeling.Stale, choice: labeling.Choice, base: int) -> Refused:
+def _stale(stale: one_query.Stale, choice: one_query.Choice, base: int) -> Refused:
     return Refused(
         409, "stale", str(stale), hint="Send again with the base and version of theirs, or leave theirs as it is.",
-        **labeling.both_versions(stale, choice, base),
+        **one_query.both_versions(stale, choice, base),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app.access import Role, roles_of
-from datasets_app.labels import bulk
+from datasets_app.labeling import bulk
 from datasets_app.pages import browse
 from datasets_app.queries import adding
 from training_app.api import examples

@@ -13,7 +13,7 @@ from agents_app.audit import Actor
 from agents_app.management.console import refusing
 from agents_app.models import Pool
 from datasets_app.files import ddqn_router
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.management.console import ImportBar, tell
 from training_app.engine.data.examples import DataError
 

@@ -20,7 +20,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from agents_app.views.forms import PoolForm
 from datasets_app.figures import progress
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from routerweb.http import LAST_POOL, page, reads_file, remember_pool
 from training_app.models import RouterModel, Run
 from training_app.pages.home import dashboard, facts, first_steps, inbox, questions

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling
+from datasets_app.labeling import one_query
 from datasets_app.pages.labeling_page import key_of
 from routerweb.http import page
 from routerweb.pages import parameters
@@ -32,7 +32,7 @@ def check(request: HttpRequest, slug: str) -> HttpResponse:
     `agent`, or `none`), leaves one out (`skip`), or takes the last answer back (`undo`)."""
     pool = get_pool(request, slug)
     if request.method == "POST":
-        with show_errors(request, checks.CheckError, labeling.ChoiceError):
+        with show_errors(request, checks.CheckError, one_query.ChoiceError):
             _act(request, pool)
         return redirect(reverse("check_answers", args=[slug]))
     open_ = checks.waiting(pool)
@@ -80,7 +80,7 @@ def _act(request: HttpRequest, pool: Pool) -> None:
         numbers = [parameters.number(value) for value in request.POST.getlist("agent")]
         chosen = {number for number in numbers if number is not None}
         if bool(chosen) == bool(request.POST.get("none")):
-            raise labeling.ChoiceError(_("Choose the agents that it needs, or none of these."))
+            raise one_query.ChoiceError(_("Choose the agents that it needs, or none of these."))
         checks.answer(answer, chosen, person(request))
     if not checks.waiting(pool):
         promise_alarms.tell(answer.model)

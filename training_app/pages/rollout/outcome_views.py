@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
-from datasets_app.labels import corrections, labeling
+from datasets_app.labeling import corrections, one_query
 from routerweb.http import wants_fragment
 from routerweb.pages import parameters
 from training_app.decision_archive import reading
@@ -70,7 +70,7 @@ def _accept(request: HttpRequest, model: RouterModel, errors: Sequence[Mapping[s
         try:
             corrections.correct(model.pool, error["text"], error["selected"], person(request), seen_at="run")
             done += 1
-        except labeling.ChoiceError as refused:
+        except one_query.ChoiceError as refused:
             problems.append(str(refused))
     words = ngettext(
         "%(n)d label is yours now: what the router chose.", "%(n)d labels are yours now: what the router chose.", done

@@ -11,7 +11,8 @@ from agents_app import keys, pools
 from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.figures import progress
-from datasets_app.labels import labels, queue, snapshots
+from datasets_app.labeling import queue
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.traces import storing, traffic
 from datasets_app.traces.spans import AGENT

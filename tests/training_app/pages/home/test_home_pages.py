@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from agents_app.models import Pool
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.queries import adding
 from datasets_app.queries.adding import NewQuery
 from tests.clients import signed_in

@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from agents_app import pools
 from agents_app.access import Role
 from agents_app.models import Pool
-from datasets_app.labels import labels, queue
+from datasets_app.labeling import queue
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
 from training_app.models import Run

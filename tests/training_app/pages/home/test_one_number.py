@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from agents_app import keys, pools
 from agents_app.models import Pool
-from datasets_app.labels import bulk, labeling, labels, queue, reask, snapshots
+from datasets_app.labeling import bulk, one_query, queue, reask
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.training_app.served import NAMES, promoted
 from training_app.answering import decisions
@@ -145,8 +146,8 @@ def site(fresh_process: None) -> Site:
         bulk.apply(pool, Query.objects.filter(pk=query.pk), bulk.DELETE, None, author=people["ada"])
     bulk.apply(pool, Query.objects.filter(pk=made.queries[5].pk), bulk.DELETE, None, author=people["ada"])
     begun = queue.open_item(made.queries[22], people["ana"], pool)
-    choice = labeling.Choice(frozenset({1}), False, False, frozenset(EVERY))
-    labeling.save_draft(begun, choice, base=0, version=0, writer="a window", step=1)
+    choice = one_query.Choice(frozenset({1}), False, False, frozenset(EVERY))
+    one_query.save_draft(begun, choice, base=0, version=0, writer="a window", step=1)
     queue.take(pool, people["ben"], count=3)
     returns = pools.add_agent(pool, "Returns")
     reask.fill(returns)

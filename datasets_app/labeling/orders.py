@@ -11,7 +11,7 @@ from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from agents_app.models import Pool
-from datasets_app.labels import queue, talks
+from datasets_app.labeling import queue, talks
 from datasets_app.labels.disagreement import CHANCE
 from datasets_app.labels.suggestions import uncertainty
 from datasets_app.models import Query, QueueItem, QueueSettings, Suggestion

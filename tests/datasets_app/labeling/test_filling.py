@@ -4,7 +4,7 @@ import pytest
 from django.db import connection, transaction
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import bulk, filling, queue, sending
+from datasets_app.labeling import bulk, filling, queue, sending
 from datasets_app.models import Dataset, Query, QueueItem, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.at_once import at_once
 

@@ -8,7 +8,8 @@ from django.utils.translation import gettext as _
 
 from agents_app import privacy
 from agents_app.models import Pool
-from datasets_app.labels import adjudication, disagreement, labeling, labels, sending
+from datasets_app.labeling import adjudication, one_query, sending
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import Label, Query
 from datasets_app.queries import adding
 from training_app.engine.data.file_rows import BadRow, text_of
@@ -31,18 +32,18 @@ def correct(
     """
     asked = frozenset(pool.agents.active().values_list("number", flat=True))
     if not set(required) <= asked:
-        raise labeling.ChoiceError(_("The page is out of date. Reload it; your choice is kept."))
+        raise one_query.ChoiceError(_("The page is out of date. Reload it; your choice is kept."))
     try:
         text_of(text)
     except BadRow as problem:
-        raise labeling.ChoiceError(problem.reason) from None
+        raise one_query.ChoiceError(problem.reason) from None
     with transaction.atomic():
         query = find(pool, text)
         if query is None:
             place = adding.find_or_add(adding.dataset_of(pool), [adding.NewQuery(text)], f"corrected: {seen_at}"[:60])
             query = Query.objects.get(pk=place[0][0].pk)
         if query.deleted_at is not None:
-            raise labeling.Gone
+            raise one_query.Gone
         if decides:
             return adjudication.decide(
                 pool,
@@ -81,7 +82,7 @@ def take_back(pool: Pool, key: int | None, person: User) -> None:
     )
     label = None if key is None else corrections_of_person.select_related("query__dataset__pool").filter(pk=key).first()
     if label is None:
-        raise labeling.ChoiceError(_("This label was taken back already."))
+        raise one_query.ChoiceError(_("This label was taken back already."))
     try:
         if label.source == Label.Source.ADJUDICATION:
             adjudication.take_back(label, person)
@@ -91,4 +92,4 @@ def take_back(pool: Pool, key: int | None, person: User) -> None:
                 sending.reopen(pool, [label])
             disagreement.measure([label.query_id])
     except (labels.LabelError, adjudication.DecisionError) as error:
-        raise labeling.ChoiceError(str(error)) from None
+        raise one_query.ChoiceError(str(error)) from None

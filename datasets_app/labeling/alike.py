@@ -14,7 +14,7 @@ from functools import lru_cache
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LINE, LOTS
 from training_app.engine.reading.neighbours import Neighbours

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef
 
 from agents_app.background_work import work
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
+from datasets_app.labeling import queue
 from datasets_app.models import Gold, Query, QueueItem
 
 BATCH = 1_000

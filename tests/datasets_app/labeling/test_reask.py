@@ -6,7 +6,8 @@ import pytest
 
 from agents_app import pools
 from datasets_app.figures import progress
-from datasets_app.labels import labels, queue, reask
+from datasets_app.labeling import queue, reask
+from datasets_app.labels import labels
 from datasets_app.models import Draft, Gold, Label, QueueItem
 from tests.clients import signed_in
 from tests.datasets_app.addresses import url

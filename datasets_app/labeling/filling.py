@@ -11,7 +11,8 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from agents_app.models import Pool
-from datasets_app.labels import disagreement, talks
+from datasets_app.labeling import talks
+from datasets_app.labels import disagreement
 from datasets_app.models import Label, Query, QueueItem, QueueSettings, TracedTurn
 
 #: Keys that one transaction looks at, and items that it makes at most.

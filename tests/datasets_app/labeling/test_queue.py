@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, orders, queue, sending
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import one_query, orders, queue, sending
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import (
     Assignment,
     Dataset,
@@ -144,7 +144,7 @@ def test_a_skipped_item_goes_to_others_and_comes_back_when_asked_for(pool, plain
 def test_overlap_may_change_at_any_time(pool, plain, queries, person, choose):
     ana, ben = person("ana"), person("ben")
     for lease in queue.take(pool, ana, count=6):
-        labeling.submit(lease, choose(0), key=str(lease.pk), base=0)
+        one_query.submit(lease, choose(0), key=str(lease.pk), base=0)
     assert queue.still_open(pool) == 0
     plain.overlap, plain.overlap_share = 2, 1.0
     plain.save()
@@ -194,7 +194,7 @@ def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, 
 def test_a_query_that_is_answered_and_sent_again_wants_one_answer_more(pool, plain, queries, person, choose):
     ana, ben = person("ana"), person("ben")
     lease = queue.take(pool, ana)[0]
-    labeling.submit(lease, choose(0), key="k", base=0)
+    one_query.submit(lease, choose(0), key="k", base=0)
     sent = Query.objects.filter(pk=lease.item.query_id)
     assert sending.send(sent, pool) == 1
     assert sending.send(sent, pool) == 0, "it waits already"
@@ -297,7 +297,7 @@ def work_off(pool: Pool, user: User, number: int) -> None:
             choice = Choice(frozenset({draw.randrange(3)}), False, False, frozenset(range(3)))
             for _ in range(draw.choice((1, 1, 2))):
                 again(
-                    lambda lease=lease, choice=choice: labeling.submit(
+                    lambda lease=lease, choice=choice: one_query.submit(
                         lease, choice, key=f"{user.pk}-{lease.item_id}", base=0
                     )
                 )

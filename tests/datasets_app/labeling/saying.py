@@ -3,8 +3,8 @@
 from django.contrib.auth.models import User
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import bulk, labeling, queue
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import bulk, one_query, queue
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import Assignment, Gold, Query, Submission
 
 EVERY = frozenset(range(4))
@@ -29,9 +29,9 @@ def hold(pool: Pool, person: User, query: Query, agent: Agent | None = None) -> 
 
 
 def answer(pool: Pool, person: User, query: Query, choice: Choice, key: str, agent: Agent | None = None) -> Submission:
-    own = labeling.own_label(query, person)
+    own = one_query.own_label(query, person)
     lease = hold(pool, person, query, agent)
-    return labeling.submit(lease, choice, key=key, base=own.pk if own else 0)[0]
+    return one_query.submit(lease, choice, key=key, base=own.pk if own else 0)[0]
 
 
 def only(query: Query):  # type: ignore[no-untyped-def]

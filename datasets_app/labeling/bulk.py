@@ -17,8 +17,8 @@ from django.utils import timezone
 from agents_app import audit
 from agents_app.background_work import work
 from agents_app.models import Agent, Pool
+from datasets_app.labeling.bulk_actions import ACTIONS, BulkAction, delete, restore
 from datasets_app.labels import gold
-from datasets_app.labels.bulk_actions import ACTIONS, BulkAction, delete, restore
 from datasets_app.models import BulkChange, BulkChangeEntry, Query
 
 __all__ = [

@@ -12,8 +12,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from agents_app.models import Pool
-from datasets_app.labels.filling import COMES
-from datasets_app.labels.queue import OPEN, fill_these, resize, stored_settings
+from datasets_app.labeling.filling import COMES
+from datasets_app.labeling.queue import OPEN, fill_these, resize, stored_settings
 from datasets_app.models import Label, Query, QueueItem
 
 #: What tells a reviewer's decision of one query from what was adjudicated in bulk.

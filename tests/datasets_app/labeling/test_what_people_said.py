@@ -12,21 +12,12 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.figures import agreement, progress
 from datasets_app.files import imports
-from datasets_app.labels import (
-    adjudication,
-    bulk,
-    disagreement,
-    erased_queries,
-    labeling,
-    labels,
-    queue,
-    sending,
-    snapshots,
-)
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import adjudication, bulk, one_query, queue, sending
+from datasets_app.labeling.one_query import Choice
+from datasets_app.labels import disagreement, erased_queries, labels, snapshots
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings, group_hash
 from tests.clients import signed_in
-from tests.datasets_app.labels.saying import EVERY, agent_of, answer, everything, gold_of, hold, only, said, state_of
+from tests.datasets_app.labeling.saying import EVERY, agent_of, answer, everything, gold_of, hold, only, said, state_of
 
 # ------------------------------------------------------------------------------------------------ undo in any order
 
@@ -67,7 +58,7 @@ def test_sending_is_undone_in_any_order(pool: Pool, plain: QueueSettings, query:
 def test_a_draft_is_a_draft_again_after_a_bulk_change_is_undone(
     pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
 ) -> None:
-    labeling.save_draft(hold(pool, ana, query), said(1), base=0, version=0, writer="w", step=1)
+    one_query.save_draft(hold(pool, ana, query), said(1), base=0, version=0, writer="w", step=1)
     change = everything(pool, query, bulk.ADD, 0, rita)
     bulk.undo(change, rita)
     assert state_of(query) == "draft"
@@ -181,8 +172,8 @@ def test_nobody_is_stuck_on_a_query_that_is_gone(
     page = client.post(submit, {"agent": "1", "asked": "0,1,2,3"}, follow=True)
     assert "This query was deleted meanwhile" in page.content.decode()
     assert next_one.text in page.content.decode()
-    with pytest.raises(labeling.Gone):
-        labeling.submit(_of(lease, pool, ana), said(1), key="k", base=0)
+    with pytest.raises(one_query.Gone):
+        one_query.submit(_of(lease, pool, ana), said(1), key="k", base=0)
 
 
 def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
@@ -212,7 +203,7 @@ def test_what_an_erased_query_taught_stays(
     before = [gold_of(query) for query in queries[:3]]
     for query in queries[:3]:
         erased_queries.erase(query, rita)
-    assert labeling.undo(pool, ana) is None
+    assert one_query.undo(pool, ana) is None
     assert bulk.undo(change, rita) == 0
     with pytest.raises(adjudication.DecisionError, match="erased"):
         adjudication.take_back(decision, rita)

@@ -7,8 +7,9 @@ import pytest
 from django.urls import reverse
 
 from agents_app.models import Agent, AuditEntry, Pool
-from datasets_app.labels import bulk, labels, queue
-from datasets_app.labels.bulk_actions import ACTIONS
+from datasets_app.labeling import bulk, queue
+from datasets_app.labeling.bulk_actions import ACTIONS
+from datasets_app.labels import labels
 from datasets_app.models import BulkChange, BulkChangeEntry, Gold, Query, QueueItem
 from tests.clients import signed_in
 

@@ -3,8 +3,9 @@
 import pytest
 from django.utils import timezone
 
-from datasets_app.labels import labels, narrowing, queue, suggestions
-from datasets_app.labels.narrowing import Narrowing
+from datasets_app.labeling import narrowing, queue
+from datasets_app.labeling.narrowing import Narrowing
+from datasets_app.labels import labels, suggestions
 from datasets_app.models import Assignment, Query, QueueItem, TracedTurn
 
 pytestmark = pytest.mark.both_databases

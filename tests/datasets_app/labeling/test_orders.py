@@ -2,7 +2,8 @@
 
 import pytest
 
-from datasets_app.labels import disagreement, labels, orders, queue, suggestions
+from datasets_app.labeling import orders, queue
+from datasets_app.labels import disagreement, labels, suggestions
 from datasets_app.models import QueueItem, QueueSettings
 
 Order = QueueSettings.Order

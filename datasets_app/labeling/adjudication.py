@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, peers, sending, suggestions, voices
+from datasets_app.labeling import sending
+from datasets_app.labels import disagreement, gold, labels, peers, suggestions, voices
 from datasets_app.models import Assignment, Label, Query, QueueItem
 
 REASONS = {

@@ -16,8 +16,8 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import talks
-from datasets_app.labels.filling import (
+from datasets_app.labeling import talks
+from datasets_app.labeling.filling import (
     fill,
     fill_these,
     filled_to,
@@ -27,7 +27,7 @@ from datasets_app.labels.filling import (
     settings_of,
     stored_settings,
 )
-from datasets_app.labels.narrowing import Narrowing
+from datasets_app.labeling.narrowing import Narrowing
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LINE, LOTS
 

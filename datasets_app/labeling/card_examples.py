@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from agents_app.models import Agent
-from datasets_app.labels import queue, suggestions
+from datasets_app.labeling import queue
+from datasets_app.labels import suggestions
 from datasets_app.labels.suggestions import Scored
 from datasets_app.queries import adding
 from datasets_app.queries.adding import NewQuery

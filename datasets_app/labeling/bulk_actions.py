@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, queue, reask, sending, suggestions, trust
+from datasets_app.labeling import queue, reask, sending
+from datasets_app.labels import disagreement, gold, labels, suggestions, trust
 from datasets_app.models import BulkChange, Gold, GoldAgent, Label, Query, Suggestion
 
 #: What undoing needs to know of one query, as JSON.

@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app import audit
 from agents_app.texts import columns
-from datasets_app.labels import erased_queries, queue, snapshots
+from datasets_app.labeling import queue
+from datasets_app.labels import erased_queries, snapshots
 from datasets_app.models import (
     Assignment,
     Draft,

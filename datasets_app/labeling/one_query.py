@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
-from datasets_app.labels import alike, disagreement, gold, labels, peers, queue, suggestions, trust, voices
+from datasets_app.labeling import alike, queue
+from datasets_app.labels import disagreement, gold, labels, peers, suggestions, trust, voices
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
 from training_app.engine.data.conversations import USER, before
 

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from datasets_app.labels import alike, labeling, queue
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import alike, one_query, queue
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import Assignment, Dataset, Draft, Gold, Label, Query, QueueItem, Submission
 
 pytestmark = pytest.mark.both_databases
@@ -106,7 +106,7 @@ def test_nothing_is_offered_beside_a_blind_item_or_a_turn(pool, plain, twice, an
 
 def test_each_gets_a_label_of_its_own_and_gold_as_any_label(pool, plain, twice, ana):
     lease = held(pool, ana)
-    sent, new = labeling.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk])
+    sent, new = one_query.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk])
     assert new
     label = Label.objects.get(query=twice[1])
     assert (label.required, label.author, label.partial) == ([0], ana, False)
@@ -115,7 +115,7 @@ def test_each_gets_a_label_of_its_own_and_gold_as_any_label(pool, plain, twice, 
     assert set(Gold.objects.values_list("query", flat=True)) == {twice[0].pk, twice[1].pk}
     assert Assignment.objects.get(item__query=twice[1]).state == queue.DONE
     assert QueueItem.objects.get(query=twice[1]).taken == 1
-    again, new = labeling.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk])
+    again, new = one_query.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk])
     assert not new
     assert again == sent
     assert Label.objects.count() == 2, "what arrives twice makes nothing twice"
@@ -123,7 +123,7 @@ def test_each_gets_a_label_of_its_own_and_gold_as_any_label(pool, plain, twice, 
 
 def test_what_may_not_be_answered_with_it_is_left_out(pool, plain, twice, ana, person):
     queue.take_these(plain, person("ben"), [_item(pool, twice[1])])
-    sent, _new = labeling.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk, 10**9])
+    sent, _new = one_query.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk, 10**9])
     assert [one.item.query for one in sent.followers.all()] == [twice[2]]
 
 
@@ -131,7 +131,7 @@ def test_overlap_counts_this_person_once(pool, plain, twice, ana, person):
     item = _item(pool, twice[1])
     QueueItem.objects.filter(pk=item.pk).update(needed=2)
     queue.take_these(plain, person("ben"), [item])
-    labeling.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk])
+    one_query.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk])
     item.refresh_from_db()
     assert (item.taken, item.needed) == (2, 2)
 
@@ -139,22 +139,22 @@ def test_overlap_counts_this_person_once(pool, plain, twice, ana, person):
 @pytest.mark.parametrize("named", [None, 0, 1])
 def test_one_undo_takes_all_of_them_back(pool, plain, twice, ana, named):
     lease = held(pool, ana)
-    labeling.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk])
-    undone = labeling.undo(pool, ana, None if named is None else twice[named])
+    one_query.submit(lease, BILLING, key="k", base=0, similar=[twice[1].pk, twice[2].pk])
+    undone = one_query.undo(pool, ana, None if named is None else twice[named])
     assert undone is not None
     assert undone.query == twice[0]
     assert not Label.objects.current().exists()
     assert not Gold.objects.exists()
     assert set(Assignment.objects.values_list("state", flat=True)) == {queue.HELD}
     assert Draft.objects.filter(required=[0]).count() == 3
-    assert labeling.undo(pool, ana) is None
+    assert one_query.undo(pool, ana) is None
     assert Submission.objects.filter(undone_at=None).count() == 0
 
 
 def test_undo_leaves_what_was_deleted_meanwhile(pool, plain, twice, ana):
-    labeling.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk])
+    one_query.submit(held(pool, ana), BILLING, key="k", base=0, similar=[twice[1].pk])
     Query.objects.filter(pk=twice[1].pk).update(deleted_at=timezone.now())
-    assert labeling.undo(pool, ana).query == twice[0]
+    assert one_query.undo(pool, ana).query == twice[0]
     assert [label.query for label in Label.objects.current()] == [twice[1]]
 
 

@@ -11,11 +11,11 @@ from django.urls import reverse
 from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.figures import agreement
-from datasets_app.labels import labeling, queue
-from datasets_app.labels.labeling import Choice
+from datasets_app.labeling import one_query, queue
+from datasets_app.labeling.one_query import Choice
 from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
 from tests.clients import signed_in
-from tests.datasets_app.labels.saying import answer, gold_of, hold, said
+from tests.datasets_app.labeling.saying import answer, gold_of, hold, said
 
 
 def test_undoing_a_resubmit_leaves_the_query_answered(
@@ -23,7 +23,7 @@ def test_undoing_a_resubmit_leaves_the_query_answered(
 ) -> None:
     answer(pool, ana, query, said(1), "a")
     answer(pool, ana, query, said(2), "b")
-    assert labeling.undo(pool, ana) == labeling.Undone(query, "submit")
+    assert one_query.undo(pool, ana) == one_query.Undone(query, "submit")
     assert gold_of(query) == ([1], [0, 1, 2, 3])
     Assignment.objects.update(leased_until="2020-01-01T00:00Z")
     assert queue.take(pool, ana) == []
@@ -36,8 +36,8 @@ def test_a_skip_that_somebody_else_has_taken_over_is_not_held_twice(
     ben = person("ben")
     queue.skip(queue.take(pool, ana)[0], "no idea")
     assert queue.take(pool, ben)
-    undone = labeling.undo(pool, ana)
-    assert undone == labeling.Undone(query, "skip", held=False)
+    undone = one_query.undo(pool, ana)
+    assert undone == one_query.Undone(query, "skip", held=False)
     assert list(Assignment.objects.filter(state="held").values_list("person__username", flat=True)) == ["ben"]
     assert QueueItem.objects.get(query=query).taken == 1
     queue.release(pool, ben)
@@ -51,7 +51,7 @@ def test_the_queues_undo_after_a_re_ask_takes_back_its_own_query(
     answer(pool, ana, queries[1], said(2), "b")
     new = pools.add_agent(pool, "Returns")
     answer(pool, ana, queries[1], Choice(frozenset({4}), False, False, frozenset({4})), "c", new)
-    assert labeling.undo(pool, ana) == labeling.Undone(queries[1], "submit")
+    assert one_query.undo(pool, ana) == one_query.Undone(queries[1], "submit")
     assert gold_of(queries[0]) == ([1], [0, 1, 2, 3])
     assert gold_of(queries[1]) == ([4], [4]), "what she said of the new agent stays"
 
@@ -74,7 +74,7 @@ def test_a_submits_key_is_that_querys_alone(
     assert page.status_code == 409
     assert 'value="1" checked' in page.content.decode(), "nothing is lost on screen"
     assert Label.objects.count() == 1
-    with pytest.raises(labeling.KeyUsed, match="by somebody else"):
+    with pytest.raises(one_query.KeyUsed, match="by somebody else"):
         answer(pool, person("ben"), queries[0], said(1), f"{ana.pk}:same")
 
 
@@ -89,8 +89,8 @@ def test_one_key_for_two_queries_at_the_same_moment(
     def send(lease: Assignment) -> None:
         start.wait()
         try:
-            ended.append(labeling.submit(lease, said(1), key="same", base=0)[1])
-        except labeling.KeyUsed as error:
+            ended.append(one_query.submit(lease, said(1), key="same", base=0)[1])
+        except one_query.KeyUsed as error:
             ended.append(error.query_id)
         finally:
             connection.close()
@@ -112,11 +112,11 @@ def test_a_label_made_after_seeing_peers_is_marked_and_left_out_of_agreement(
 ) -> None:
     ben = person("ben")
     answer(pool, ben, query, said(1, 2), "b")
-    assert [label.author for label in labeling.visible_labels(query, ana)] == [], "not before her own"
+    assert [label.author for label in one_query.visible_labels(query, ana)] == [], "not before her own"
     answer(pool, ana, query, said(0), "a")
     assert agreement.report(pool).exact == 0.0
-    assert len(labeling.visible_labels(query, ana)) == 2
-    labeling.undo(pool, ana)
+    assert len(one_query.visible_labels(query, ana)) == 2
+    one_query.undo(pool, ana)
     copied = answer(pool, ana, query, said(1, 2), "c")
     assert copied.label.provenance["peers_seen"] is True
     assert agreement.report(pool).exact is None, "a copy is no agreement"
