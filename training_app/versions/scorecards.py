@@ -60,9 +60,9 @@ def alike(card: Card) -> str:
     if not found or found["queries"] < LEAST_CHECKED or found["near"] < MOSTLY_ALIKE * found["queries"]:
         return ""
     return _(
-        "%(near)d of its %(queries)d checked queries say almost the same as one that it was trained on. So it may be right less often "
-        "where users say things in other words: check 30 answers of real traffic."
-    ) % {"near": found["near"], "queries": found["queries"]}
+        "About %(near)d of 100 checked queries say almost the same as one that it was trained on. So it may be right less often where "
+        "users say things in other words: check 30 answers of real traffic."
+    ) % {"near": of_100(found["near"] / found["queries"])}
 
 
 def too_few(queries: int) -> str:

@@ -24,21 +24,13 @@ _WORDS = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 
 
-def figures(tested: Sequence[Example], learnt: Sequence[Example], right: Sequence[bool]) -> dict[str, int]:
-    """How many of the tested queries are near a training query of another group, and how many of these and of the others were answered
-    right: {"queries", "near", "near_right", "other_right"}."""
-    step = max(1, ceil(len(tested) / TESTED))
-    some, of_them = tested[::step], right[::step]
+def figures(tested: Sequence[Example], learnt: Sequence[Example]) -> dict[str, int]:
+    """How many of the tested queries, or of a sample of them, are near a training query of another group: {"queries", "near"}."""
+    some = tested[:: max(1, ceil(len(tested) / TESTED))]
     others = learnt[:: max(1, ceil(len(learnt) / LEARNT))]
     groups = [e.fold_key for e in some], [e.fold_key for e in others]
     found = nearest([_words(e.text) for e in some], [_words(e.text) for e in others], NEAR, groups)
-    near = [likeness >= NEAR for likeness, _place in found]
-    return {
-        "queries": len(some),
-        "near": sum(near),
-        "near_right": sum(bool(ok) for ok, is_near in zip(of_them, near, strict=True) if is_near),
-        "other_right": sum(bool(ok) for ok, is_near in zip(of_them, near, strict=True) if not is_near),
-    }
+    return {"queries": len(some), "near": sum(likeness >= NEAR for likeness, _place in found)}
 
 
 def _words(text: str) -> frozenset[str]:

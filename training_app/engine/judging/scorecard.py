@@ -116,7 +116,7 @@ def scorecard(
         if (figures_of_asking := questions.asking(p[whole], chosen, required, confidence))
         else {}
     )
-    card["alike"] = alike.figures([test[i] for i in np.flatnonzero(whole).tolist()], train, right.tolist())
+    card["alike"] = alike.figures([test[i] for i in np.flatnonzero(whole).tolist()], train)
     groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
     card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
     return card
@@ -278,9 +278,4 @@ def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[
             wrong.append((example, required, selected))
     wrong.sort(key=lambda row: len(set(row[1]) & set(row[2])) / len({*row[1], *row[2]}))
     judged = [example for example in examples if key_of(example) in answers]
-    right = [set(required) == set(selected) for required, selected in (answers[key_of(e)] for e in judged)]
-    return {
-        "errors": errors(examples, wrong),
-        "error_count": len(wrong),
-        "alike": alike.figures(judged, examples, right),
-    }
+    return {"errors": errors(examples, wrong), "error_count": len(wrong), "alike": alike.figures(judged, examples)}
