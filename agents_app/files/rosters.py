@@ -286,9 +286,8 @@ def _objects(text: str, numbers: Sequence[int] = ()) -> tuple[data.Agent, ...]:
         nameless = all(isinstance(agent, dict) and "id" not in agent for agent in objects)
         if nameless:
             lines = [json.dumps({**agent, "id": place}) for place, agent in enumerate(objects)]
-    if (
-        numbers
-    ):  # each stands on its line of the file, so that a message that names another line names that of the file too
+    if numbers:
+        # Each on its line of the file, so that a message that names another line names the file's.
         placed = dict(zip(numbers, lines, strict=True))
         lines = [placed.get(number, "") for number in range(1, max(placed, default=0) + 1)]
     try:
