@@ -80,9 +80,9 @@ test-core: $(VENV)/.installed-dev ## The tests without orchestration_app install
 	$(call twice,$(BIN)/python -m pytest,$(CORE))
 
 test-everything: export TEST_EVERYTHING := 1
-test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then on PostgreSQL what uses a database and does not repeat at length, as CI does
+test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then on PostgreSQL what uses a database, with all cases where the two may differ
 	$(call twice,$(BIN)/python -m pytest)
-	$(call twice,TEST_EVERYTHING=0 $(BIN)/python -m tests.on_postgresql,-m "not any_database")
+	$(call twice,TEST_EVERYTHING=0 SOME_CASES=alike $(BIN)/python -m tests.on_postgresql,-m "not any_database")
 	@$(BIN)/python -m tests.on_postgresql tests/datasets_app/test_together.py
 	@$(BIN)/python -m tests.on_postgresql "tests/chaos/test_every_kind.py::test_whatever_is_killed_every_job_is_done_once[sentinel-import]"
 

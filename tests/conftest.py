@@ -22,7 +22,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from routerweb import background
 from tests import migrated, opening, orchestration
 from tests.on_postgresql import binary
-from tests.thorough import CASES, EVERYTHING, SOME_CASES
+from tests.thorough import ALL_FOR_BOTH, CASES, EVERYTHING, SOME_CASES
 
 opening.in_tests()
 # Collecting makes little but what stays: the collector is to look seldom, from here on.
@@ -95,7 +95,8 @@ def some_cases(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     for item in items:
         families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in families.values():
-        yield from cases if len(cases) <= CASES else (cases[0], cases[-1])
+        whole = len(cases) <= CASES or (ALL_FOR_BOTH and is_for_both(cases[0]))
+        yield from cases if whole else (cases[0], cases[-1])
 
 
 def in_turns(files: list[Path], waiting: set[Path], longest: set[Path]) -> dict[Path, float]:
