@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labeling import adjudication, queue
-from datasets_app.models import Gold, Label, Query, QueueItem
+from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem
 from datasets_app.queries import query_columns
 from routerweb.pages import parameters
 
@@ -45,6 +45,14 @@ class Search:
     def without(self, term: Term) -> str:
         """The search line with one term taken out."""
         return " ".join(str(other) for other in self.terms if other != term)
+
+    def entries(self, pool: Pool) -> "QuerySet[GoldAgent] | None":
+        """Where it asks for one agent and nothing else, that agent's gold labels, those of deleted queries too: an index has them
+        in a row. None otherwise."""
+        if self.problems or len(self.terms) != 1 or self.terms[0].minus or self.terms[0].key != "agent":
+            return None
+        value = self.terms[0].value
+        return None if value.lower() == "none" else GoldAgent.objects.filter(agent=agent_of(pool, value))
 
 
 def terms(text: str) -> list[Term]:

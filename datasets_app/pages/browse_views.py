@@ -39,7 +39,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     results = browse.search(pool, request.GET.get("q", ""))
     order, exact = _order(request.GET.get("sort", "")), request.GET.get("count") == "exact"
     if results.terms and not exact:
-        shown, total = paging.part_and_total(results.queries, order, request.GET, ROWS)
+        entries = results.entries(pool)
+        shown, total = paging.part_and_total(results.queries, order, request.GET, ROWS, entries=entries)
     else:
         shown = paging.part(results.queries, order, request.GET, ROWS)
         total = paging.total(results.queries, shown=shown, exact=exact)

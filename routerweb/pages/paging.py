@@ -116,15 +116,28 @@ def part(
 
 
 def part_and_total(
-    rows: Rows, order: Sequence[str], params: Mapping[str, str], size: int, *, counted: int | None = None
+    rows: Rows,
+    order: Sequence[str],
+    params: Mapping[str, str],
+    size: int,
+    *,
+    counted: int | None = None,
+    entries: Rows | None = None,
 ) -> tuple[Part, Total]:
     """`part` and `total` of a search that takes longer to find rows than to send their keys: the first part and the count are one
-    reading of up to `counted` (COUNTED) keys. A later part is read on its own."""
+    reading of up to `counted` (COUNTED) keys. A later part is read on its own.
+
+    `entries`, where there are some, are rows that an index finds, nearly as many as `rows`: where they are more than are counted,
+    PostgreSQL counts no rows and reads those of the part alone.
+    """
     columns = _Order([name.removeprefix("-") for name in order], order[0].startswith("-"))
+    most = COUNTED if counted is None else counted
+    if entries is not None and connection.vendor == "postgresql" and entries.order_by()[: most + 1].count() > most:
+        shown = part(rows, order, params, size)
+        return shown, Total(len(shown.keys)) if shown.is_whole else _more_than(rows.order_by(), most)
     if "after" in params or "before" in params:
         shown = part(rows, order, params, size)
         return shown, total(rows, shown=shown, counted=counted)
-    most = COUNTED if counted is None else counted
     places = list(columns.of(rows).values_list(*columns.names)[: most + 1])
     return _cut(places, size), Total(len(places)) if len(places) <= most else _more_than(rows.order_by(), most)
 

@@ -4,10 +4,12 @@ import re
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from datasets_app.labels import labels
 from datasets_app.models import Query
-from datasets_app.pages import browse_views
+from datasets_app.pages import browse, browse_views
 from routerweb.pages import paging
 from tests.clients import signed_in
 
@@ -88,3 +90,18 @@ def test_a_long_list_says_about_how_long_it_is_and_counts_when_asked(pool, queri
     assert following.count('name="query"') == 2
     assert 'rel="prev"' in following
     assert "1 query" in client.get(address, {"q": "parcel 4"}).content.decode()
+
+
+def test_of_a_frequent_agent_a_page_is_read_and_the_rest_is_estimated(pool, queries, person, monkeypatch):
+    monkeypatch.setattr(paging, "COUNTED", 3)
+    monkeypatch.setattr(browse_views, "ROWS", 2)
+    labels.record_many([labels.NewLabel(query.pk, "import", [1], [0, 1, 2]) for query in queries])
+    client, address = signed_in(person("olga", "ops")), reverse("queries", args=[pool.slug])
+    with CaptureQueriesContext(connection) as seen:
+        html = client.get(address, {"q": "agent:1"}).content.decode()
+    assert ("About" if connection.vendor == "postgresql" else "More than 3 queries") in html
+    assert html.count('name="query"') == 2
+    lists = [one["sql"] for one in seen if "ORDER BY" in one["sql"] and "datasets_app_goldagent" in one["sql"]]
+    assert [re.search(r"LIMIT (\d+)", sql)[1] for sql in lists] == ["3" if connection.vendor == "postgresql" else "4"]
+    for other in ("agent:none", "-agent:1", "agent:1 state:gold", "agent:nobody-of-that-name", ""):
+        assert browse.search(pool, other).entries(pool) is None
