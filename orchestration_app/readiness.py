@@ -1,6 +1,6 @@
 """Whether a pool's agents can be called: what each lacks, in words, and where it is put right.
 
-A check calls each agent once with a harmless task (`episodes.checking`). A pool that was checked has to be ready: an agent that did
+A check calls each agent once with a harmless task (`calls.checking`). A pool that was checked has to be ready: an agent that did
 not answer, or has no executor, is listed, and neither episodes nor runs that learn from calls begin until it works, is switched to
 unavailable, or its executor was changed. A pool that nobody has checked is refused only where nobody can be called.
 """

@@ -34,9 +34,12 @@ def work() -> Sequence[Work]:
         by_the_clock("orchestration_app.episodes.episodes.prune", "Delete old episodes", DAY),
         by_the_clock("orchestration_app.episodes.episodes.redact_ended", "Redact the texts of ended episodes", 1),
         by_the_clock("orchestration_app.episodes.judging.marks.turn", "Have the language model judge episodes", 60),
-        by_the_clock("orchestration_app.episodes.spending.reconcile", "Count what calls cost this month", 60),
+        by_the_clock(
+            "orchestration_app.calls.spending.reconcile", "Count what calls cost this month", 60,
+            name="orchestration_app.episodes.spending.reconcile",
+        ),
         by_the_clock(
             "orchestration_app.backends.savings.turn", "What choosing backends saves, and training of choosers", 60
         ),
         by_the_clock("orchestration_app.health.check_all", "Health checks of backends", 1),
-    )
+    )  # fmt: skip

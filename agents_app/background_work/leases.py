@@ -3,7 +3,7 @@
 A process settles now and then: in one transaction under the row's lock, by the database's clock, it tells what it used and takes its
 share again. One that did not settle for SILENT_SECONDS holds nothing any more. What is free, and whether a silent process used what it
 held, is for whoever keeps the limit to say: minutes and months of API keys (`training_app.answering.key_shares`), backends
-(`orchestration_app.backends.windows`), calls of agents and providers (`orchestration_app.episodes.limits`).
+(`orchestration_app.backends.windows`), calls of agents and providers (`orchestration_app.calls.limits`).
 """
 
 import os

@@ -30,7 +30,7 @@ HEADERS = {"User-Agent": "Routerweb", "Accept": "*/*", "Accept-Encoding": "ident
 
 
 class CallFault(Exception):
-    """A call without a whole answer: the reason in a word (`calls.FAILURES`) and in a sentence."""
+    """A call without a whole answer: the reason in a word (`orchestration_app.calls.parts.FAILURES`) and in a sentence."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)

@@ -14,8 +14,9 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from orchestration_app.episodes import asides, direct, policies, spending, toolbox
-from orchestration_app.episodes.calls import AgentCall, Failure, Reply, Spec
+from orchestration_app.calls import spending
+from orchestration_app.calls.parts import AgentCall, Failure, Reply, Spec
+from orchestration_app.episodes import asides, direct, policies, toolbox
 from orchestration_app.episodes.toolbox import Tool, Toolbox
 from orchestration_app.models import Executor, Step
 from routerweb import state

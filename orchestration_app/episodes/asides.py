@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents_app import audit, privacy
-from orchestration_app.episodes.calls import Exchange, Reply, Spec
+from orchestration_app.calls.parts import Exchange, Reply, Spec
 from orchestration_app.models import Episode, Executor, Step
 
 KEY = "aside"

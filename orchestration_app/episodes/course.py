@@ -16,6 +16,15 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models.functions import Now
 
+from orchestration_app.calls import calling, parts
+from orchestration_app.calls.calling import Places, Purse
+from orchestration_app.calls.ledger import Ended as EndedCall
+from orchestration_app.calls.ledger import Entry, Ledger
+from orchestration_app.calls.lines import Taking, Ways
+from orchestration_app.calls.parts import AgentCall, EarlierOutput, Spec
+from orchestration_app.calls.queued import StoredPlaces
+from orchestration_app.calls.spending import Limited
+from orchestration_app.calls.wire import Wire
 from orchestration_app.engine.orchestrating import loop
 from orchestration_app.engine.orchestrating.state import Call, State
 from orchestration_app.engine.orchestrating.turns import (
@@ -25,21 +34,13 @@ from orchestration_app.engine.orchestrating.turns import (
     Request,
     Turn,
 )
-from orchestration_app.episodes import asides, calling, calls, composing, waits
+from orchestration_app.episodes import asides, composing, waits
 from orchestration_app.episodes.asides import Aside
-from orchestration_app.episodes.calling import Places, Purse
-from orchestration_app.episodes.calls import AgentCall, EarlierOutput, Spec
 from orchestration_app.episodes.deciding import Deciding
 from orchestration_app.episodes.judging import shadows
 from orchestration_app.episodes.judging.shadows import Moment, ShadowPolicy
-from orchestration_app.episodes.ledger import Ended as EndedCall
-from orchestration_app.episodes.ledger import Entry, Ledger
-from orchestration_app.episodes.lines import Taking, Ways
 from orchestration_app.episodes.policies import Decider
-from orchestration_app.episodes.queued import StoredPlaces
-from orchestration_app.episodes.spending import Limited
 from orchestration_app.episodes.turn_rows import ENDED, as_outcome, calls_of, ended_call, rows_of, stored_turns
-from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import AnswerRule, Episode, Step
 from training_app.engine.data import storable
 
@@ -49,7 +50,7 @@ FRAME, AROUND_AN_OUTPUT = 2_048, 256
 TOGETHER_SECONDS = 0.05
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
-Made = list[tuple[Request, calls.Outcome]]
+Made = list[tuple[Request, parts.Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Course:
         assert self.episode.attempt is not None
         return self.episode.attempt
 
-    async def _wait(self, came: Sequence[tuple[Request, calls.Outcome | Waits]]) -> None:
+    async def _wait(self, came: Sequence[tuple[Request, parts.Outcome | Waits]]) -> None:
         """Store what came of the calls, those that wait for a person among them, and leave the episode to them."""
         ends = self._ends(came)
         for request, outcome in came:
@@ -218,7 +219,7 @@ class Course:
 
     # --- Calls ----------------------------------------------------------------------------------------------------
 
-    async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, calls.Outcome | Waits]]:
+    async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, parts.Outcome | Waits]]:
         """What came of each call, in the requests' order; of one that outlasts the episode, that it did. What has ended while others
         go on is stored meanwhile, so that a process that dies loses no answer that it had."""
         if len(requests) == 1:
@@ -238,34 +239,34 @@ class Course:
             for task in requested:
                 task.cancel()
 
-    async def _keep(self, came: Iterable[tuple[Request, calls.Outcome | Waits]]) -> None:
+    async def _keep(self, came: Iterable[tuple[Request, parts.Outcome | Waits]]) -> None:
         """Store the calls that ended."""
         if ends := self._ends(came):
             await self.ledger.write(
                 Entry(self.episode.pk, self._attempt, ends, limited=self.limited, unused=self._unused(ends))
             )
 
-    async def _in_time(self, request: Request, until: float) -> calls.Outcome | Waits:
+    async def _in_time(self, request: Request, until: float) -> parts.Outcome | Waits:
         started = time.monotonic()
         try:
             async with asyncio.timeout(max(until - started, 0.0)):
                 return await self._call(request)
         except TimeoutError:
             why = f"the episode took longer than {settings.EPISODE_SECONDS:g} seconds"
-            return calls.Failure("timeout", why, request.worst, time.monotonic() - started)
+            return parts.Failure("timeout", why, request.worst, time.monotonic() - started)
 
-    async def _call(self, request: Request) -> calls.Outcome | Waits:
+    async def _call(self, request: Request) -> parts.Outcome | Waits:
         spec, row = self.specs.get(request.agent), self._rows[request.number]
         aside = Aside.of(row.metadata)
         if row.status == Step.Status.FAILED:  # it does not fit what may be spent in the month
-            return calls.Failure(row.failure, row.why, attempts=0)
+            return parts.Failure(row.failure, row.why, attempts=0)
         if row.status == Step.Status.WAITING:
             return Waits(aside)
         if row.status == Step.Status.ANSWERED:
             row.status = Step.Status.RUNNING
             await self.ledger.write(Entry(self.episode.pk, self._attempt, [ended_call(row)]))
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
-            return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
+            return parts.Failure("interrupted", parts.FAILURES["interrupted"], request.worst)
         history = tuple(
             EarlierOutput(self.names.get(earlier.agent, str(earlier.agent)), earlier.output, earlier.failed)
             for earlier in request.calls
@@ -289,7 +290,7 @@ class Course:
 
         places = StoredPlaces(self.places, store, queued=row.status == Step.Status.QUEUED)
         outcome = await calling.call(spec, call, self.wire, places, purse, taking)
-        if isinstance(outcome, calls.Reply) and outcome.asks:
+        if isinstance(outcome, parts.Reply) and outcome.asks:
             return Waits(asides.asked(aside, outcome), outcome.latency, outcome.attempts)
         return replace(outcome, cost=aside.cost + outcome.cost) if aside.cost else outcome
 
@@ -301,7 +302,7 @@ class Course:
                 return int(backend["id"])
         return None
 
-    def _ends(self, came: Iterable[tuple[Request, calls.Outcome | Waits]]) -> list[EndedCall]:
+    def _ends(self, came: Iterable[tuple[Request, parts.Outcome | Waits]]) -> list[EndedCall]:
         """What is to be stored of the calls that ended and are not stored yet."""
         return [
             self._ended(request, outcome)
@@ -309,10 +310,10 @@ class Course:
             if not isinstance(outcome, Waits) and self._rows[request.number].status not in ENDED
         ]
 
-    def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:
+    def _ended(self, request: Request, outcome: parts.Outcome) -> EndedCall:
         """Keep what came of a call; what is to be stored of it."""
         row = self._rows[request.number]
-        failed = isinstance(outcome, calls.Failure)
+        failed = isinstance(outcome, parts.Failure)
         row.status = Step.Status.FAILED if failed else Step.Status.DONE
         row.cost, row.latency, row.attempts = (
             outcome.cost,
@@ -321,7 +322,7 @@ class Course:
         )
         aside = {asides.KEY: row.metadata[asides.KEY]} if asides.KEY in row.metadata else {}
         row.metadata = {**outcome.metadata, **aside}
-        if isinstance(outcome, calls.Failure):
+        if isinstance(outcome, parts.Failure):
             row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
         else:
             row.output, row.tokens = outcome.content, outcome.tokens

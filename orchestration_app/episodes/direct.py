@@ -24,16 +24,17 @@ from django.db import close_old_connections, transaction
 from django.utils import timezone
 
 from agents_app.outbound.async_client import Client
+from orchestration_app.calls import calling
+from orchestration_app.calls.limits import Limits
+from orchestration_app.calls.lines import Taking
+from orchestration_app.calls.parts import AgentCall, Failure, Outcome, Reply
+from orchestration_app.calls.streamed import CLIENT_LEFT, StreamedChat
+from orchestration_app.calls.wire import Wire
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.engine.orchestrating.state import task_of
-from orchestration_app.episodes import asides, calling, composing, waits
+from orchestration_app.episodes import asides, composing, waits
 from orchestration_app.episodes.asides import Aside
-from orchestration_app.episodes.calls import AgentCall, Failure, Outcome, Reply
-from orchestration_app.episodes.limits import Limits
-from orchestration_app.episodes.lines import Taking
 from orchestration_app.episodes.policies import Decider, Orchestra
-from orchestration_app.episodes.streamed import CLIENT_LEFT, StreamedChat
-from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import AnswerRule, Episode, Executor, Step
 from routerweb import state
 from training_app.answering.decisions import new_id

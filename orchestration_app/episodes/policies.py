@@ -19,14 +19,15 @@ from agents_app import sealing
 from agents_app.llm import Connection
 from agents_app.models import Pool
 from orchestration_app import readiness
+from orchestration_app.calls import lines, spending
+from orchestration_app.calls.lines import Ways
+from orchestration_app.calls.parts import Spec, spec_of
 from orchestration_app.engine.orchestrating.language_model import LanguageModelPolicy
 from orchestration_app.engine.orchestrating.loop import Policy
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.engine.orchestrating.one_shot import OneShot
-from orchestration_app.episodes import composing, lines, spending
-from orchestration_app.episodes.calls import Spec, spec_of
+from orchestration_app.episodes import composing
 from orchestration_app.episodes.judging.shadows import ShadowPolicy
-from orchestration_app.episodes.lines import Ways
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.models.kinds import ORCHESTRATOR
 from routerweb import state

@@ -21,17 +21,18 @@ from agents_app.background_work import jobs
 from agents_app.background_work.jobs import AttemptLost
 from agents_app.clusters import signs
 from agents_app.outbound.async_client import Client
+from orchestration_app.calls import spending
+from orchestration_app.calls.calling import Places
+from orchestration_app.calls.ledger import Ledger
+from orchestration_app.calls.limits import Limits
+from orchestration_app.calls.wire import Wire
 from orchestration_app.engine.orchestrating.one_shot import OneShot
 from orchestration_app.engine.orchestrating.state import task_of
-from orchestration_app.episodes import episodes, policies, spending
-from orchestration_app.episodes.calling import Places
+from orchestration_app.episodes import episodes, policies
 from orchestration_app.episodes.course import Course
 from orchestration_app.episodes.deciding import Deciding, waits
 from orchestration_app.episodes.episodes import Wanted
-from orchestration_app.episodes.ledger import Ledger
-from orchestration_app.episodes.limits import Limits
 from orchestration_app.episodes.policies import Decider, Orchestra
-from orchestration_app.episodes.wire import Wire
 from orchestration_app.models import Episode, Step
 from routerweb import state
 from routerweb.observing import tracing

@@ -11,10 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
+from orchestration_app.calls.parts import FAILURES, Exchange
 from orchestration_app.engine.orchestrating.state import Allowance
 from orchestration_app.episodes import policies, turn_rows
 from orchestration_app.episodes.asides import Aside
-from orchestration_app.episodes.calls import FAILURES, Exchange
 from orchestration_app.models import Episode, Step
 from training_app.models import RouterModel
 from training_app.versions import registry

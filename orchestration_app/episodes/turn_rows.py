@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from orchestration_app.calls import parts
+from orchestration_app.calls.ledger import Ended as EndedCall
 from orchestration_app.engine.orchestrating.state import Call
 from orchestration_app.engine.orchestrating.turns import (
     Decision,
@@ -15,8 +17,6 @@ from orchestration_app.engine.orchestrating.turns import (
     StoredTurn,
     Turn,
 )
-from orchestration_app.episodes import calls
-from orchestration_app.episodes.ledger import Ended as EndedCall
 from orchestration_app.models import Step
 
 #: What the engine calls a failure of ours.
@@ -68,9 +68,9 @@ def as_json(row: Step, names: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def as_outcome(outcome: calls.Outcome) -> Outcome:
+def as_outcome(outcome: parts.Outcome) -> Outcome:
     """Ours as the engine has it."""
-    if isinstance(outcome, calls.Failure):
+    if isinstance(outcome, parts.Failure):
         kind = KINDS.get(outcome.kind, outcome.kind)
         return Failure(kind, outcome.why, outcome.cost, 0, outcome.latency)  # type: ignore[arg-type]
     return Result(outcome.content, outcome.cost, outcome.tokens, outcome.latency, outcome.metadata)
@@ -143,7 +143,7 @@ def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
 
 def _stored_outcome(row: Step) -> Outcome:
     if row.status == Step.Status.FAILED:
-        return as_outcome(calls.Failure(row.failure, row.why, row.cost, row.latency))
+        return as_outcome(parts.Failure(row.failure, row.why, row.cost, row.latency))
     return Result(row.output, row.cost, row.tokens, row.latency, row.metadata)
 
 

@@ -21,10 +21,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from orchestration_app import readiness
+from orchestration_app.calls.parts import FAILURES
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.episodes import asides, episodes, policies, runner, timeline
 from orchestration_app.episodes.asides import Aside, AsideError
-from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.episodes import EpisodeError, Wanted
 from orchestration_app.episodes.judging import figures, marks
 from orchestration_app.episodes.policies import NobodyToCall, PoolNotReady

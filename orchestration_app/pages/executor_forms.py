@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app import llm
 from agents_app.models import Pool
-from orchestration_app.episodes import scripted
+from orchestration_app.calls import scripted
 from orchestration_app.executors import CHOICES, LEAST_SECRET, OPTIONS
 from orchestration_app.models import AnswerRule, EpisodeLearning, Executor
 

@@ -19,10 +19,10 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent
 from agents_app.views.settings import draw
 from orchestration_app import answers, executors, prefilled, readiness
-from orchestration_app.episodes import checking, spending
-from orchestration_app.episodes.calls import FAILURES
+from orchestration_app.calls import checking, spending
+from orchestration_app.calls.parts import FAILURES
+from orchestration_app.calls.protocols import mcp_arguments
 from orchestration_app.episodes.judging import figures
-from orchestration_app.episodes.protocols import mcp_arguments
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb.pages import parameters

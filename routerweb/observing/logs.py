@@ -27,7 +27,8 @@ FIRST_LINE = (
 )  # fmt: skip
 #: Our own packages whose errors are sentences about settings, models, runs, keys and addresses.
 OURS = (
-    "agents_app.", "routerweb.", "training_app.versions.", "training_app.training.", "orchestration_app.episodes.",
+    "agents_app.", "routerweb.", "training_app.versions.", "training_app.training.",
+    "orchestration_app.calls.", "orchestration_app.episodes.",
     "training_app.engine.config", "training_app.engine.train", "training_app.engine.routing.", "training_app.engine.data.artifact",
 )  # fmt: skip
 

@@ -90,7 +90,7 @@ class Crew:
 
 @pytest.fixture
 def crew(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Crew]:
-    from tests.orchestration_app.episodes.conftest import Served
+    from tests.orchestration_app.crew import Served
 
     environment = environment_of(tmp_path, migrated_sqlite) | {
         "INTERNAL_HOSTS": "127.0.0.1",

@@ -60,7 +60,7 @@ def _agents() -> AbstractContextManager[Any]:
     """Agents that are called, where orchestration is installed."""
     if not orchestration.INSTALLED:
         return nullcontext(SimpleNamespace(url="", delay=0.0))
-    from tests.orchestration_app.episodes.conftest import Served
+    from tests.orchestration_app.crew import Served
 
     return Served()
 

@@ -10,7 +10,7 @@ from agents_app.models import Pool
 from orchestration_app import answers
 from orchestration_app.episodes import composing
 from orchestration_app.models import AnswerRule, Episode, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.orchestration_app.episodes.test_language_model import routed
 from tests.training_app.served import Application
 from training_app.answering import serving

@@ -8,7 +8,7 @@ import pytest
 
 from agents_app.models import Pool
 from orchestration_app.models import Episode, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.training_app.served import Application
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,9 +13,10 @@ from django.db.models.functions import Now
 from agents_app.background_work import jobs
 from agents_app.background_work.jobs import AttemptLost
 from agents_app.models import Pool
-from orchestration_app.episodes import asking, calling, composing, course, episodes, limits, policies, queued, runner
+from orchestration_app.calls import asking, calling, limits, queued
+from orchestration_app.episodes import composing, course, episodes, policies, runner
 from orchestration_app.models import Episode, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.orchestration_app.episodes.test_language_model import routed
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import serving

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app.models import Pool
 from orchestration_app.episodes import runner
 from orchestration_app.models import Episode, Executor, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.training_app.served import ScriptedRouter, promoted
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.commits_for_others]

@@ -18,12 +18,12 @@ from agents_app.outbound import guard
 from benchmarks.orchestration import protocol_servers as servers
 from datasets_app.queries import adding
 from orchestration_app import answers
-from orchestration_app.episodes import checking
+from orchestration_app.calls import checking
 from orchestration_app.episodes.judging import judge, marks
 from orchestration_app.models import Episode, EpisodeLearning, EpisodeMark, Executor
 from tests import llm_server
 from tests.applications import running
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.orchestration_app.episodes.judging.test_marks import ended
 from tests.training_app.served import Application
 from training_app.answering import serving

@@ -13,10 +13,11 @@ from agents_app.models import Pool
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app import providers
 from orchestration_app.api import tool_gateway
+from orchestration_app.calls import asking, limits, spending
+from orchestration_app.calls.limits import Limit, Wish
+from orchestration_app.calls.parts import CallFailed, Reply
 from orchestration_app.engine import tool_search
-from orchestration_app.episodes import asking, limits, spending, toolbox
-from orchestration_app.episodes.calls import CallFailed, Reply
-from orchestration_app.episodes.limits import Limit, Wish
+from orchestration_app.episodes import toolbox
 from orchestration_app.models import BackendCall, Episode, Executor
 from routerweb.serving import later
 from tests.applications import running

@@ -7,12 +7,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from orchestration_app.episodes import asking
+from orchestration_app.calls import asking
 from orchestration_app.models import Episode
 from routerweb.observing import tracing
 from tests import llm_server
 from tests import spans as made_spans
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.spans import Spans, hexed
 from tests.training_app.served import Application
 from training_app.engine import llm

@@ -14,7 +14,7 @@ from agents_app.keys import create_key
 from agents_app.models import AuditEntry, Pool, Stamp
 from orchestration_app.episodes import asides, episodes, runner
 from orchestration_app.models import Episode, Executor, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.training_app.served import Application, ScriptedRouter, promoted
 from training_app.models import AlarmDelivery, AlarmReceiver
 

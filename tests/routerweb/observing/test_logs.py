@@ -187,6 +187,15 @@ def test_what_speaks_of_programs_is_written(logs: Logs) -> None:
 
 
 @pytest.mark.any_database
+@orchestration.needed
+def test_why_a_call_of_an_agent_failed_is_written(logs: Logs) -> None:
+    from orchestration_app.calls.parts import CallFailed
+
+    logging.getLogger("x").warning("it failed: %s", CallFailed("timeout", "no answer within 30 s"))
+    assert "no answer within 30 s" in logs.text
+
+
+@pytest.mark.any_database
 def test_a_failed_job_is_named_without_its_traceback(logs: Logs) -> None:
     logging.getLogger("django-q").error("Failed 'bulk_change' (seven) - could not convert %s : Traceback …", MARKED)
     assert "Failed 'bulk_change' (seven)" in logs.text

@@ -13,10 +13,10 @@ from typing import Any
 
 from agents_app.outbound import guard
 from agents_app.outbound.async_client import CallFault, Client, HttpReply
-from orchestration_app.episodes import asking, calling
-from orchestration_app.episodes.calling import Places
-from orchestration_app.episodes.calls import AgentCall, CallFailed, Failure, Outcome, Reply, Spec
-from orchestration_app.episodes.wire import Wire, check_status, masked, parsed, written
+from orchestration_app.calls import asking, calling
+from orchestration_app.calls.calling import Places
+from orchestration_app.calls.parts import AgentCall, CallFailed, Failure, Outcome, Reply, Spec
+from orchestration_app.calls.wire import Wire, check_status, masked, parsed, written
 from routerweb.observing import tracing
 from training_app.engine.data import storable
 

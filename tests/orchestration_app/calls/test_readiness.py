@@ -9,7 +9,7 @@ from django.test import Client
 from agents_app.keys import create_key
 from agents_app.models import Pool
 from orchestration_app import readiness
-from orchestration_app.episodes import checking, spending
+from orchestration_app.calls import checking, spending
 from orchestration_app.models import Executor, ExecutorCheck, MonthSpend, Step
 from orchestration_app.models.kinds import ORCHESTRATOR
 from tests.training_app.served import Application

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
-from orchestration_app.episodes.wire import Wire, check_status, parsed
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
+from orchestration_app.calls.wire import Wire, check_status, parsed
 
 
 async def ask(

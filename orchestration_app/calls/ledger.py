@@ -23,7 +23,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app.background_work.jobs import AttemptLost
-from orchestration_app.episodes.spending import Limited
+from orchestration_app.calls.spending import Limited
 from orchestration_app.models import Episode, Step
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from orchestration_app.backends import calls as backend_calls
 from orchestration_app.backends import choosing
 from orchestration_app.backends.calls import Line
 from orchestration_app.backends.choosing import Assignment
+from orchestration_app.calls.asking import Prepared
+from orchestration_app.calls.ledger import DatabaseThread
+from orchestration_app.calls.parts import CallFailed, Reply, Spec
 from orchestration_app.engine.backends.choosing import Preference
-from orchestration_app.episodes.asking import Prepared
-from orchestration_app.episodes.calls import CallFailed, Reply, Spec
-from orchestration_app.episodes.ledger import DatabaseThread
 
 #: A call waits for a backend's limits no longer than that, and looks again so often.
 WAIT_SECONDS, LOOK_SECONDS = 60.0, 0.25

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agents_app.sources.tools import CLIENT, META, SHAKEN, STATELESS
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
-from orchestration_app.episodes.protocols import mcp_stdio
-from orchestration_app.episodes.protocols.mcp_arguments import ToolCall, answered
-from orchestration_app.episodes.wire import HttpReply, Wire, check_status, events
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
+from orchestration_app.calls.protocols import mcp_stdio
+from orchestration_app.calls.protocols.mcp_arguments import ToolCall, answered
+from orchestration_app.calls.wire import HttpReply, Wire, check_status, events
 from routerweb import state
 
 #: Addresses that are known to want a handshake; so many are remembered.

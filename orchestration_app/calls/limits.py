@@ -19,8 +19,8 @@ from django.db import transaction
 
 from agents_app.background_work import leases
 from agents_app.background_work.leases import Parties
-from orchestration_app.episodes.calls import Spec
-from orchestration_app.episodes.ledger import DatabaseThread
+from orchestration_app.calls.ledger import DatabaseThread
+from orchestration_app.calls.parts import Spec
 from orchestration_app.models import CallPlaces
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from agents_app.outbound.async_client import HttpReply
 from agents_app.sources import catalog
 from benchmarks.orchestration import protocol_servers as servers
 from orchestration_app import executors, prefilled
-from orchestration_app.episodes import checking
-from orchestration_app.episodes.calls import CallFailed, Failure, Reply
-from orchestration_app.episodes.protocols import a2a, mcp
-from orchestration_app.episodes.wire import parsed
+from orchestration_app.calls import checking
+from orchestration_app.calls.parts import CallFailed, Failure, Reply
+from orchestration_app.calls.protocols import a2a, mcp
+from orchestration_app.calls.wire import parsed
 from orchestration_app.executors import ExecutorError
 from orchestration_app.models import Executor
 from tests.applications import running

@@ -18,9 +18,9 @@ CALLER = """
 import asyncio, json, sys, threading, time
 import django
 django.setup()
-from orchestration_app.episodes.calls import Spec
-from orchestration_app.episodes.ledger import Ledger
-from orchestration_app.episodes.limits import Limits
+from orchestration_app.calls.parts import Spec
+from orchestration_app.calls.ledger import Ledger
+from orchestration_app.calls.limits import Limits
 ledger, made, over = Ledger(), [], False
 threading.Thread(target=ledger.serve, args=(lambda: over,), daemon=True).start()
 # Each agent is another; the provider is the same.

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from orchestration_app.episodes.calling import Places
-from orchestration_app.episodes.calls import Spec
+from orchestration_app.calls.calling import Places
+from orchestration_app.calls.parts import Spec
 from orchestration_app.models import Step
 
 #: A call that gets its place sooner is not stored once more: each call would wait for the database twice.

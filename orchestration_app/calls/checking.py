@@ -10,9 +10,9 @@ from django.db import transaction
 from agents_app import audit, llm, sealing
 from agents_app.models import Pool, Stamp
 from agents_app.outbound.async_client import Client
-from orchestration_app.episodes import calling
-from orchestration_app.episodes.calls import AgentCall, Failure, Outcome, Reply, Spec, spec_of
-from orchestration_app.episodes.wire import Seen, Wire
+from orchestration_app.calls import calling
+from orchestration_app.calls.parts import AgentCall, Failure, Outcome, Reply, Spec, spec_of
+from orchestration_app.calls.wire import Seen, Wire
 from orchestration_app.models import Executor, ExecutorCheck
 
 TASK = "This is a check whether you can be reached. Please answer with one short sentence, and do nothing else."

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
-from orchestration_app.episodes.wire import Wire, check_status, events
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
+from orchestration_app.calls.wire import Wire, check_status, events
 
 VERSIONS = ("1.0", "0.3")
 #: Between two looks at a task that works on, in seconds: the first, and the longest; each is twice the one before.

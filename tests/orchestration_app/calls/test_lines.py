@@ -15,7 +15,7 @@ from orchestration_app.backends import pairs, served_calls, state
 from orchestration_app.engine.backends import q_table
 from orchestration_app.episodes.judging import judge
 from orchestration_app.models import Backend, BackendCall, Episode, Step
-from tests.orchestration_app.episodes.conftest import Served
+from tests.orchestration_app.crew import Served
 from tests.training_app.served import Application
 from training_app.engine.llm import Client, Completion, Usage
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from agents_app.sources.tools import CLIENT, SHAKEN
 from orchestration_app import executors
-from orchestration_app.episodes.calls import CallFailed, Spec
-from orchestration_app.episodes.wire import Seen, Wire, masked, written
+from orchestration_app.calls.parts import CallFailed, Spec
+from orchestration_app.calls.wire import Seen, Wire, masked, written
 
 #: What a program's environment has of this process's.
 PASSED = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")

@@ -13,10 +13,10 @@ from typing import Protocol
 
 from django.conf import settings
 
-from orchestration_app.episodes import asking
-from orchestration_app.episodes.calls import UNDONE, UNSURE, AgentCall, CallFailed, Failure, Outcome, Reply, Spec
-from orchestration_app.episodes.lines import Taking
-from orchestration_app.episodes.wire import Wire
+from orchestration_app.calls import asking
+from orchestration_app.calls.lines import Taking
+from orchestration_app.calls.parts import UNDONE, UNSURE, AgentCall, CallFailed, Failure, Outcome, Reply, Spec
+from orchestration_app.calls.wire import Wire
 from orchestration_app.models import Executor
 from routerweb.observing import tracing
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents_app.outbound import guard
 from agents_app.outbound.async_client import CallFault, Client, HttpReply
-from orchestration_app.episodes.calls import CallFailed, Terms
+from orchestration_app.calls.parts import CallFailed, Terms
 from routerweb.observing import tracing
 
 MASK = "•••"

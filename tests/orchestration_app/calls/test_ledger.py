@@ -5,7 +5,7 @@ import logging
 import pytest
 from django.db import OperationalError
 
-from orchestration_app.episodes import ledger
+from orchestration_app.calls import ledger
 
 
 def test_a_wait_for_the_database_is_logged_once(

@@ -13,8 +13,8 @@ from typing import Any
 
 from agents_app.llm import Connection
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec, Terms
-from orchestration_app.episodes.wire import Wire, check_status, parsed
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec, Terms
+from orchestration_app.calls.wire import Wire, check_status, parsed
 from orchestration_app.models import Executor
 
 Json = Mapping[str, Any]

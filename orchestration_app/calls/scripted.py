@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.engine.orchestrating.support import pool_named
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
 
 WAYS = ("echo", "say", "recorded", "simulated")
 

@@ -6,9 +6,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from agents_app.background_work import leases
-from orchestration_app.episodes import limits
-from orchestration_app.episodes.calls import Spec
-from orchestration_app.episodes.limits import Grant, Limit, Wish
+from orchestration_app.calls import limits
+from orchestration_app.calls.limits import Grant, Limit, Wish
+from orchestration_app.calls.parts import Spec
 from orchestration_app.models import CallPlaces
 from routerweb import env
 

@@ -23,10 +23,10 @@ from django.utils.module_loading import import_string
 
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Reply, Spec
-from orchestration_app.episodes.protocols import a2a, mcp, mcp_arguments, plain, responses
-from orchestration_app.episodes.wire import Wire, check_status, parsed, written
+from orchestration_app.calls import scripted
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Reply, Spec
+from orchestration_app.calls.protocols import a2a, mcp, mcp_arguments, plain, responses
+from orchestration_app.calls.wire import Wire, check_status, parsed, written
 from orchestration_app.models import Executor
 from routerweb.observing import tracing
 from training_app.engine.data import storable

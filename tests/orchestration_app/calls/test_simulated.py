@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from orchestration_app.calls import scripted
+from orchestration_app.calls.parts import AgentCall, CallFailed, EarlierOutput, Spec
 from orchestration_app.engine.orchestrating.support import CHECKER, TRIAGE, support_pool
-from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import AgentCall, CallFailed, EarlierOutput, Spec
 
 pytestmark = pytest.mark.any_database
 POOL = support_pool()

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from datasets_app.prelabeling import templates
-from orchestration_app.episodes.calls import AgentCall, AttemptResult, CallFailed, Spec
-from orchestration_app.episodes.wire import Wire, check_status
+from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
+from orchestration_app.calls.wire import Wire, check_status
 
 METHODS = ("POST", "PUT", "PATCH", "GET")
 SECRET = "{{ secret }}"  # noqa: S105 - a placeholder
