@@ -87,7 +87,7 @@ def _with_options(
     except BadOption as bad:
         raise Refused(400, "invalid", str(bad), field=bad.field) from None
     ignored = options.ignored(body, pool, table)
-    for name in sorted(ignored.keys() & options.LIMITING):
+    for name in sorted(ignored.keys() & options.NAMING_AGENTS):
         raise Refused(
             400, "invalid", ignored[name], field=name, hint="GET /api/agents/ lists the agents with their ids and keys."
         )

@@ -24,6 +24,7 @@ from datasets_app.models import Query, QueueItem, text_hash
 from datasets_app.queries import adding
 from datasets_app.traces.turns import Turn
 from training_app.engine.data.conversations import from_json
+from training_app.engine.routing.options import LIMITING_SET
 from training_app.models import Decision, LiveSettings, Outcome
 
 #: Where queries come from that were sent to the labeling queue from decisions.
@@ -34,8 +35,6 @@ FAILED = "reported failure"
 NEWEST = 2_000
 #: Decisions of a day that are looked at for those, the least sure first.
 LOOKED_AT = 5_000
-#: Options of a request that limit its set.
-LIMITING = ("only", "exclude", "budget", "min_agents", "max_agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def offer_unsure() -> int:
     """
     since, count = timezone.now() - timedelta(days=1), 0
     unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
-    unsure &= Q(detail__options__isnull=True) | ~Q(detail__options__has_any_keys=LIMITING)
+    unsure &= Q(detail__options__isnull=True) | ~Q(detail__options__has_any_keys=sorted(LIMITING_SET))
     for pool in Pool.objects.in_use():
         offered = Query.objects.filter(dataset__pool=pool, origin=UNSURE, created_at__gte=since).count()
         left = settings.UNSURE_PER_DAY - offered

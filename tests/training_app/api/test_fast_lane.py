@@ -21,7 +21,7 @@ from tests.training_app.served import application
 from training_app.answering import decisions, throttle
 from training_app.api import fast_lane
 from training_app.api.route_requests import OPTIONS
-from training_app.engine.routing.options import LIMITING, Carrier, carried_by
+from training_app.engine.routing.options import NAMING_AGENTS, Carrier, carried_by
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = many(2_000)
@@ -103,7 +103,7 @@ def holding(carrier: Carrier) -> Any:
     """Options that hold, each alone or with others that contradict it now and then; a set is limited to agents that the pool has."""
     options = {option.name: near(option.value.schema, beyond=False) for option in carried_by(carrier, OPTIONS)}
     agents = st.lists(st.sampled_from(["billing", "shipping"]), max_size=2)
-    return options | {name: agents for name in LIMITING if name in options}
+    return options | {name: agents for name in NAMING_AGENTS if name in options}
 
 
 #: Bodies that hold.

@@ -19,8 +19,10 @@ from training_app.engine.routing.router import Router
 from training_app.engine.routing.routes import STICKY, Continued, Explanation, Route
 
 MAX_AGENTS = 1_000  # ids or keys in one list, and the largest set that a request may ask for
-#: Options that limit who may be chosen. An agent in them that the pool does not have is a mistake: the answer would be another one.
-LIMITING = frozenset(("only", "exclude"))
+#: Options that name who may be chosen. An agent in them that the pool does not have is a mistake: the answer would be another one.
+NAMING_AGENTS = frozenset(("only", "exclude"))
+#: Options that limit the set of an answer: by its agents, its cost or its size.
+LIMITING_SET = NAMING_AGENTS | {"budget", "min_agents", "max_agents"}
 
 
 class Carrier(StrEnum):
