@@ -288,12 +288,15 @@ def test_writing_an_agent_outside_the_pool_is_refused() -> None:
 
 class TestFolder:
     def test_files_as_they_are(self, tmp_path) -> None:
-        (tmp_path / "agents.jsonl").write_text('{"id": 3, "name": "B", "keywords": "x, y"}\n{"id": 1, "name": "A"}\n')
+        (tmp_path / "agents.jsonl").write_text(
+            '{"id": 3, "name": "B", "keywords": "x, y"}\n{"id": 1, "name": "A", "examples": " a "}\n'
+        )
         (tmp_path / "train.jsonl").write_text('{"text": "a", "required_agents": [3]}\n{"text": "u"}\n')
         (tmp_path / "test.jsonl").write_text('{"id": "t", "text": "a", "required_agents": []}\n')
         folder = read_folder(tmp_path)
         assert [agent.id for agent in folder.agents] == [1, 3]
         assert folder.agents[1].keywords == ("x", "y")
+        assert folder.agents[0].examples == ("a",)
         assert [(e.id, e.split) for e in folder.examples] == [("train-1", "train"), ("t", "test")]
         assert folder.unlabeled == 1
 
@@ -319,6 +322,11 @@ class TestFolder:
             ('{"id": 1, "name": "A", "cost": ' + "9" * 400 + "}", "line 1, cost: is a whole number of more"),
             ('{"id": 1, "name": "A", "cost": -1}', "line 1, cost: must be a number from 0"),
             ('{"id": 1, "name": "A", "note": "\\u0000"}', "line 1, note: holds a NUL"),
+            ('{"id": 1, "name": "A", "keywords": ["x", 1]}', "line 1, keywords: must be a list of texts"),
+            ('{"id": 1, "name": "A", "examples": {"a": "b"}}', "line 1, examples: must be a list of texts"),
+            pytest.param(
+                '{"id": 1, "name": "A", "examples": ["' + "x" * 20_001 + '"]}', "of at most 20,000", id="a long example"
+            ),
             ("", "contains no agent"),
         ],
     )

@@ -43,16 +43,7 @@ def _agent(values: dict[str, Any], lines_by_key: dict[int | str, int], line: int
         if place in lines_by_key:
             raise BadRow(f"{short(handle)} stands on line {lines_by_key[place]} already", "key")
         lines_by_key[place] = line
-    keywords = values.get("keywords") or []
-    if isinstance(keywords, str):
-        keywords = [k for k in (part.strip() for part in re.split(r"[;,\n]", keywords)) if k]
-    if not isinstance(keywords, list) or not all(isinstance(k, str) for k in keywords):
-        raise BadRow("must be a list of texts", "keywords", short(keywords))
-    examples = values.get("examples") or []
-    if isinstance(examples, str):
-        examples = [examples]
-    if not isinstance(examples, list) or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in examples):
-        raise BadRow(f"must be a list of texts of at most {MAX_TEXT:,} characters", "examples", short(examples))
+    keywords, examples = _keywords(values.get("keywords") or []), _examples(values.get("examples") or [])
     cost = values.get("cost") or 0.0
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         raise BadRow("must be a number", "cost", short(cost))
@@ -62,12 +53,29 @@ def _agent(values: dict[str, Any], lines_by_key: dict[int | str, int], line: int
         identifier,
         name.strip(),
         description.strip(),
-        tuple(keywords),
+        keywords,
         code.strip(),
         float(cost),
         handle or "",
-        tuple(text.strip() for text in examples if text.strip()),
+        examples,
     )
+
+
+def _keywords(value: object) -> tuple[str, ...]:
+    """An agent's keywords: a list, or one text that commas, semicolons or lines divide."""
+    if isinstance(value, str):
+        value = [keyword for keyword in (part.strip() for part in re.split(r"[;,\n]", value)) if keyword]
+    if not isinstance(value, list) or not all(isinstance(keyword, str) for keyword in value):
+        raise BadRow("must be a list of texts", "keywords", short(value))
+    return tuple(value)
+
+
+def _examples(value: object) -> tuple[str, ...]:
+    """An agent's example queries, without empty ones: a list, or one text."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
+        raise BadRow(f"must be a list of texts of at most {MAX_TEXT:,} characters", "examples", short(texts))
+    return tuple(text.strip() for text in texts if text.strip())
 
 
 def read_agents(path: str | Path) -> tuple[Agent, ...]:
