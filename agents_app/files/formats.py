@@ -16,7 +16,6 @@ from training_app.engine.data.files import MAX_LINE, own_table, read_objects, re
 #: How a file is built. `csv` is a table as this product writes it, `lines` one query a line, `object` one JSON object with a list of
 #: records somewhere in it, `zip` an archive of files that are each built as the first of them.
 KINDS = ("table", "csv", "xlsx", "objects", "array", "object", "lines", "zip")
-ENCODINGS = ("utf-8", "cp1252", "cp1251", "utf-16", "utf-16-le", "utf-16-be")
 #: Characters of one JSON object that is read whole.
 MAX_OBJECT = 64 << 20
 

@@ -136,9 +136,3 @@ def reopen(pool: Pool, withdrawn: Collection[Label]) -> None:
     again = [query for query in closers.keys() - following.keys() if not closers[query].provenance["closed_before"]]
     if QueueItem.objects.filter(query__in=again, agent__isnull=True, decided=True).update(decided=False):
         resize(stored_settings(pool), again)
-
-
-def drop(queries: "QuerySet[Query]", pool: Pool) -> int:
-    """Ask nobody any more about these queries; leases that run may still be finished. Returns how many were open."""
-    items = QueueItem.objects.filter(pool=pool, query__in=queries.values("pk"))
-    return items.filter(needed__gt=0).update(wanted=False, needed=0)

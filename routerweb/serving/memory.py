@@ -25,12 +25,6 @@ def settle() -> None:
     give_back()
 
 
-def collect() -> None:
-    """Free what is left of work that has ended, and give it back. What `settle` set aside is not looked at again."""
-    gc.collect()
-    give_back()
-
-
 def give_back() -> None:
     """Free memory goes back to the system, where the C library can."""
     if hasattr(_C, "malloc_trim"):

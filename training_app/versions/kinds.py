@@ -184,12 +184,6 @@ def of(name: str) -> Kind:
     return every()[name]
 
 
-def in_use_beside_router(pool: Pool) -> list[tuple[RouterModel, str]]:
-    """The pool's models in use of every kind but the router, each with what it does, in a sentence."""
-    models = RouterModel.objects.filter(pool=pool, state=RouterModel.State.ACTIVE).exclude(kind=SET_ROUTER)
-    return [(model, of(model.kind).effect.on(model, None)["active"]) for model in models.select_related("pool")]
-
-
 def of_artifact(content: bytes) -> Kind:
     """The kind that an artifact names in its config; one that names none is a set router. Raises ArtifactError and UnknownKind."""
     config = artifact.json_from(artifact.read_bytes(content)["config.json"], "config.json")

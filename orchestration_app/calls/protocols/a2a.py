@@ -18,7 +18,6 @@ from orchestration_app.calls.wire import Wire, check_status, events
 VERSIONS = ("1.0", "0.3")
 #: Between two looks at a task that works on, in seconds: the first, and the longest; each is twice the one before.
 FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
-METHOD_NOT_FOUND = -32601
 
 
 class Dialect(NamedTuple):

@@ -9,7 +9,7 @@ variable of its environment that holds the key.
 import base64
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from agents_app.sources.tools import CLIENT, META, SHAKEN, STATELESS
 from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
@@ -23,13 +23,6 @@ MOST_KNOWN = 1_000
 _shaken: dict[str, None] = {}
 state.keep(__name__, "_shaken", "MCP servers that shake hands", MOST_KNOWN)
 UNSUPPORTED_VERSION = -32022
-
-
-class Session(Protocol):
-    """A way to one server."""
-
-    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a method. Raises CallFailed."""
 
 
 async def ask(spec: Spec, call: AgentCall, tool_call: ToolCall, wire: Wire) -> AttemptResult:

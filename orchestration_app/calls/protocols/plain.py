@@ -14,7 +14,6 @@ from datasets_app.prelabeling import templates
 from orchestration_app.calls.parts import AgentCall, AttemptResult, CallFailed, Spec
 from orchestration_app.calls.wire import Wire, check_status
 
-METHODS = ("POST", "PUT", "PATCH", "GET")
 SECRET = "{{ secret }}"  # noqa: S105 - a placeholder
 #: What a request without a template of its own sends.
 BODY = '{"task": {{ task|tojson }}}'

@@ -72,16 +72,6 @@ class Chosen(NamedTuple):
     latency: float
 
 
-def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chosen]:
-    """All of them, best first: who is asked where the first one fails. Equals by success, cost and rank."""
-    unranked, order = list(candidates), []
-    dearest, slowest = scales(unranked) if unranked else (1.0, 1.0)
-    while unranked:
-        order.append(choose(unranked, preference, dearest, slowest))
-        unranked.remove(order[-1].candidate)
-    return order
-
-
 def scales(candidates: Sequence[Candidate]) -> tuple[float, float]:
     """C and L: the dearest cost and the slowest unloaded latency."""
     return max([candidate.cost for candidate in candidates]) or 1.0, max(

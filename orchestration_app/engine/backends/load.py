@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 WINDOW = 8
 HOT = 1.5  # fair shares
 LEAST = 3  # assignments below which nobody is hot
@@ -59,10 +57,3 @@ class LoadTracker:
         self.recent.append(member)
         while len(self.recent) > self.window:
             self.recent.popleft()
-
-
-def imbalance(assigned: Iterable[int], members: Collection[int]) -> float:
-    """σ / μ of how much each member was given: 0 where all have the same."""
-    calls = list(assigned)
-    counts = np.array([calls.count(member) for member in members], float)
-    return float(counts.std() / counts.mean()) if counts.sum() else 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestration_app.engine.orchestrating.environment import Environment, RecordedPath, Walk
+from orchestration_app.engine.orchestrating.environment import Environment, Walk
 from orchestration_app.engine.orchestrating.state import Call
 
 
@@ -29,11 +29,6 @@ class KeptEpisode:
     steps: tuple[KeptStep, ...]
     score: float
     weight: float = 1.0
-
-
-def recorded(task: str, steps: Sequence[KeptStep], score: float) -> RecordedPath:
-    """A kept path as one to imitate, its order kept."""
-    return RecordedPath(task, frozenset(), tuple(call for step in steps for call in step.calls), score, ordered=True)
 
 
 def walked(environment: Environment, task: int, steps: Sequence[KeptStep], score: float) -> Walk | None:

@@ -19,8 +19,6 @@ from orchestration_app.engine.orchestrating.environment import (
 from orchestration_app.engine.orchestrating.optimum import Optimum
 from training_app.engine.data import intervals
 
-MEASURES = ("reward", "success", "score", "cost", "seconds", "steps")
-
 
 def scorecard(
     measured: Environment,
@@ -33,7 +31,7 @@ def scorecard(
     """Everything measured on the tasks of `measured`; JSON-able. Baselines learn on `train`, and are left out
     without it. `llm` walks `llm_tasks` of the tasks, drawn at random, and is compared on those.
 
-    `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once, time
+    `metrics` holds the mean of each measure with its interval: reward r - λ C (undiscounted, costs counted once, time
     among them), success (a whole score), score (0 to 1), cost in the pool's currency, seconds that its calls took one after another,
     steps (calls). `baselines` have the same, and the paired interval of
     the policy's lead as `difference`. `utilisation` is each agent's share of all calls and the share of episodes that call it.

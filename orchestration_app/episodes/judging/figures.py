@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Q, QuerySet, Sum
+from django.db.models import Avg, Count, Q, QuerySet
 from django.db.models.functions import TruncDay
 from django.utils import timezone
 
@@ -161,8 +161,3 @@ def _grouped(episodes: "QuerySet[Episode]", by: str) -> list[Group]:
         )
         for row in rows
     ]  # fmt: skip
-
-
-def spent(episodes: "QuerySet[Episode]") -> float:
-    """What these episodes cost together, in the pool's currency."""
-    return float(episodes.aggregate(sum=Sum("cost"))["sum"] or 0.0)

@@ -7,7 +7,7 @@ required set. An interval is of the mean over queries of the mean over seeds, se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -241,8 +241,3 @@ def fpr95_interval(
 def flip_rate(before: BoolArray, after: BoolArray) -> float:
     """The share of queries whose answer changed: bool[N, A] twice."""
     return float((before != after).any(axis=1).mean()) if len(before) else float("nan")
-
-
-def means(values: Mapping[str, Values]) -> dict[str, float]:
-    """The mean of each measure."""
-    return {name: float(v.mean()) if v.size else float("nan") for name, v in values.items()}

@@ -24,7 +24,6 @@ AGENTS = 2
 #: Labels to aim at: so many for the pool, or so many for each agent where that is more.
 LABELS, LABELS_EACH = 50, 10
 PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
-OPS = frozenset({Role.OPS})
 COMING = (Run.Status.QUEUED, Run.Status.RUNNING)
 
 

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestration_app.engine.backends import measures
-from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose, foremost, ranked, scales
+from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose, foremost, scales
 
 FOUR = [
     Candidate(1, 0.95, 0.010, 2000.0),
@@ -17,7 +15,6 @@ FOUR = [
     Candidate(4, 0.60, 0.0005, 150.0),
 ]
 SIMPLEX = [(a / 10, b / 10, (10 - a - b) / 10) for a in range(11) for b in range(11 - a)]
-unit = st.floats(0.0, 1.0)
 
 
 def test_presets_take_what_they_are_called() -> None:
@@ -29,15 +26,6 @@ def test_a_busy_backend_is_left_and_taken_again() -> None:
     fast = PRESETS["fastest"]
     assert choose([replace(FOUR[3], busy=0.9), *FOUR[:3]], fast).candidate.key == 3
     assert choose([replace(FOUR[3], busy=0.2), *FOUR[:3]], fast).candidate.key == 4
-
-
-@given(st.lists(st.tuples(unit, unit, unit, unit), min_size=1, max_size=6), unit, unit, st.floats(0.01, 1.0))
-def test_the_chosen_one_is_the_first_of_the_ranking(
-    rows: list[tuple[float, ...]], q: float, c: float, t: float
-) -> None:
-    candidates = [Candidate(key, *row) for key, row in enumerate(rows)]
-    preference = Preference.of(q, c, t)
-    assert choose(candidates, preference) == ranked(candidates, preference)[0]
 
 
 def test_nobody_is_better_in_all_three_for_any_of_66_preferences() -> None:

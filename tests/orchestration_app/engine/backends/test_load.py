@@ -1,9 +1,8 @@
 """Load: shares of the last assignments, who is hot, and the published penalties."""
 
-import numpy as np
 import pytest
 
-from orchestration_app.engine.backends.load import LoadTracker, imbalance, penalty
+from orchestration_app.engine.backends.load import LoadTracker, penalty
 
 
 @pytest.mark.parametrize(
@@ -33,8 +32,3 @@ def test_a_fair_share_is_of_those_available() -> None:
     load = LoadTracker.of([0, 0, 0, 1, 1, 2, 3, 3])
     assert load.penalty(0, range(4)) == pytest.approx(0.075)
     assert load.penalty(0, [0, 1]) == 0.0
-
-
-def test_imbalance_is_nothing_where_all_have_the_same() -> None:
-    assert imbalance([0, 1, 2, 3] * 5, range(4)) == 0.0
-    assert imbalance([0] * 8, range(4)) == pytest.approx(np.sqrt(3))
