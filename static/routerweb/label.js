@@ -4,7 +4,8 @@ import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, sugg
 import { listen } from "./label_keys.js";
 import { List } from "./label_list.js";
 import { Marks } from "./label_marks.js";
-import { drawGoal, drawWaiting, fitScreen, foldsAgain } from "./label_screen.js";
+import { drawGoal, drawSignedOut, drawWaiting, fitScreen, foldsAgain } from "./label_screen.js";
+import { Session } from "./label_session.js";
 import { Similar } from "./label_similar.js";
 import { Outbox } from "./outbox.js";
 
@@ -13,7 +14,6 @@ const stage = document.getElementById("lb-stage");
 const words = document.getElementById("lb-words").dataset;
 const saved = document.getElementById("lb-saved");
 const writer = Math.random().toString(36).slice(2, 10) + Date.now().toString(36);
-const csrf = () => document.querySelector('[name="csrfmiddlewaretoken"]')?.value ?? document.querySelector('meta[name="rw-csrf"]').content;
 const byId = (id) => document.getElementById(id);
 
 let form = byId("lb-item"); // the item on screen, null when there is none
@@ -88,6 +88,7 @@ function accept() {
 // ----------------------------------------------------------------------------------------------------- sending it
 
 const at = root.dataset.at;
+const session = new Session(words.account);
 const address = (what) => `${at}${form.dataset.query}/${what}/`;
 
 function submit() {
@@ -312,7 +313,9 @@ function draw() {
   if (state === "saved" && missing) state = missing;
   const text = { saved: words.saved, saving: words.saving, retrying: words.retrying, fetching: words.fetching, "signed-out": words.signedOut }[state];
   saved.dataset.state = state;
-  saved.textContent = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
+  const told = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
+  if (state === "signed-out") drawSignedOut(saved, told, words);
+  else saved.textContent = told;
   const away = state === "retrying" || state === "fetching";
   const answers = away ? outbox.entries().filter((entry) => entry.kind !== "draft").length : 0;
   drawWaiting(byId("lb-waiting"), away, answers, coming.forms.length, words);
@@ -398,7 +401,7 @@ const commands = {
   tick: (place) => similar.tick(place), tickAll: () => similar.all(), sendSimilar: () => similar.submit(),
 };
 const coming = new Coming({
-  at, narrow: root.dataset.narrow ?? "", csrf, item: () => form, sending: () => outbox.entries(), held: (one) => similar.held(one),
+  at, narrow: root.dataset.narrow ?? "", session, item: () => form, sending: () => outbox.entries(), held: (one) => similar.held(one),
   came(item) {
     count(item);
     draw();
@@ -445,7 +448,7 @@ setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
   const queries = [form.dataset.query, ...coming.queries(), ...similar.held()];
   const held = await fetch(`${at}heartbeat/`, {
-    method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
+    method: "POST", headers: { "X-CSRFToken": session.token() }, body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);
   if (!held) return;
   coming.keep(held.held.map(String));
@@ -463,7 +466,7 @@ byId("lb-goal").addEventListener("change", () => {
   localStorage.setItem(root.dataset.store + ".goal", byId("lb-goal").value);
   drawGoal(root.dataset.store, words);
 });
-const outbox = new Outbox(root.dataset.store, csrf, answered, show);
+const outbox = new Outbox(root.dataset.store, session, answered, show);
 const wide = matchMedia("(min-width: 64rem)").matches; // on a phone they lie over the query: open when asked for
 if (wide && localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();
 if (localStorage.getItem(root.dataset.store + ".described") === "1") document.documentElement.classList.add("lb-described");

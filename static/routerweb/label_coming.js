@@ -11,8 +11,8 @@ export class Coming {
 
   // `item()`: the form on screen; `sending()`: the outbox's entries; `held(form)`: queries that a form's dialog holds; `came(reply)` is
   // called with each answer of the server.
-  constructor({ at, narrow, csrf, item, sending, held, came }) {
-    Object.assign(this, { at, narrow, csrf, item, sending, held, came });
+  constructor({ at, narrow, session, item, sending, held, came }) {
+    Object.assign(this, { at, narrow, session, item, sending, held, came });
   }
 
   queries() {
@@ -61,10 +61,11 @@ export class Coming {
   // The server's answer. Throws an error that says whether the person is signed out.
   async post(url, sent = {}) {
     const response = await fetch(url, {
-      method: "POST", headers: { Accept: "application/json", "X-CSRFToken": this.csrf() }, body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
+      method: "POST", headers: { Accept: "application/json", "X-CSRFToken": this.session.token() }, body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
     });
     if (!response.ok || response.redirected) {
-      throw Object.assign(new Error(String(response.status)), { signedOut: response.redirected || [401, 403].includes(response.status) });
+      const signedOut = (response.redirected || [401, 403].includes(response.status)) && !(await this.session.renew());
+      throw Object.assign(new Error(String(response.status)), { signedOut });
     }
     return response.json();
   }

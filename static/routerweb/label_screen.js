@@ -27,6 +27,13 @@ export function drawWaiting(note, away, answers, ahead, words) {
   note.textContent = `${told} ${more}`;
 }
 
+// Where one signs in again: in another tab, as this one keeps what is not sent.
+export function drawSignedOut(line, told, words) {
+  if (line.textContent === told) return; // who is about to click the link keeps it
+  const link = Object.assign(document.createElement("a"), { href: words.signIn, target: "_blank", textContent: told });
+  line.replaceChildren(link);
+}
+
 // Today's goal: a bar and a number that this person sets; `today` is how many are done, where it has just changed.
 export function drawGoal(store, words, today) {
   const bar = document.getElementById("lb-goal-bar");

@@ -11,13 +11,14 @@ const TAKEN_FOR_DEAD = 90000; // browsers slow the timers of hidden tabs down to
 
 export class Outbox {
   // `answer(entry, status, body)` is told of every entry that the server has answered; `changed(state, waiting)` of every change:
-  // "saved", "saving", "retrying" or "signed-out".
-  constructor(prefix, csrf, answer, changed) {
-    Object.assign(this, { prefix: prefix + ".out.", csrf, answer, changed });
+  // "saved", "saving", "retrying" or "signed-out". `session.token()` goes with each request, and `session.renew()` says after a refusal
+  // whether there is a new one.
+  constructor(prefix, session, answer, changed) {
+    Object.assign(this, { prefix: prefix + ".out.", session, answer, changed });
     this.wait = FIRST_WAIT;
     this.sending = null;
     this.timer = 0;
-    addEventListener("online", () => this.flush());
+    for (const kind of ["online", "focus"]) addEventListener(kind, () => this.flush());
     this.owner = Math.random().toString(36).slice(2, 10) + Date.now().toString(36);
     this.life = prefix + ".tab.";
     const live = () => localStorage.setItem(this.life + this.owner, String(Date.now()));
@@ -76,7 +77,7 @@ export class Outbox {
       const response = await fetch(entry.url, {
         method: "POST",
         body: new URLSearchParams(entry.body),
-        headers: { Accept: "application/json", "X-CSRFToken": this.csrf() },
+        headers: { Accept: "application/json", "X-CSRFToken": this.session.token() },
         redirect: "manual",
         signal: AbortSignal.timeout(ANSWER_WITHIN),
       });
@@ -85,10 +86,12 @@ export class Outbox {
     } catch {
       status = 0; // no answer: dropped, timed out, offline
     }
+    const signedOut = status === 401 || status === 403;
+    const again = signedOut && (await this.session.renew());
     this.sending = null;
-    if (status === 0 || status >= 500 || status === 429 || status === 401 || status === 403) {
-      this.changed(status === 401 || status === 403 ? "signed-out" : "retrying", this.own().length);
-      this.timer = setTimeout(() => this.flush(), this.wait);
+    if (status === 0 || status >= 500 || status === 429 || signedOut) {
+      this.changed(signedOut && !again ? "signed-out" : "retrying", this.own().length);
+      this.timer = setTimeout(() => this.flush(), again ? FIRST_WAIT : this.wait);
       this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
       return;
     }

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import expect
 
 from agents_app.models import Agent, Pool
@@ -12,6 +13,7 @@ from datasets_app.labels import labels
 from datasets_app.models import Assignment, Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
+from tests.clients import signed_in
 
 LABEL = "/p/big/label/"
 
@@ -200,6 +202,44 @@ def test_what_is_saved_says_so_while_the_next_query_does_not_arrive(sign_in, per
     page.unroute(away)
     expect(page.locator("#lb-item .rw-query-text")).to_have_text("two", timeout=20_000)
     expect(saved).to_have_text("Saved ✓")
+
+
+def signed_in_again(context, user, base_url):
+    """As after the form: a session of its own, and a token of its own."""
+    client = signed_in(user)
+    client.get("/account/")
+    names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": base_url} for name in names])
+
+
+def test_what_waits_while_signed_out_is_sent_once_the_person_has_signed_in_again(sign_in, person, live_server):
+    """Signing in makes a new token: the page that was open asks for it, and never for somebody else's."""
+    make_pool(12, ["one", "two", "three"])
+    ana, ben = person("ana"), person("ben")
+    context = sign_in(ana)
+    page = context.new_page()
+    page.goto(LABEL)
+    expect(page.locator("html.lb-live #lb-item")).to_be_visible()
+    context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    press(page, "Digit3", "Enter")
+    saved = page.locator("#lb-saved")
+    expect(saved).to_contain_text("Signed out. Sign in in another tab")
+    expect(saved.get_by_role("link")).to_have_attribute("href", "/login/")
+    signed_in_again(context, ben, live_server.url)
+    with page.expect_response(lambda answer: answer.url.endswith("/account/")):
+        page.evaluate("dispatchEvent(new Event('focus'))")
+    page.wait_for_timeout(1500)
+    expect(saved).to_contain_text("Signed out")
+    assert current_labels() == {}
+    signed_in_again(context, ana, live_server.url)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    wait_saved(page)
+    assert current_labels() == {"one": [2]}
+    assert Label.objects.get(source="human").author == ana
+    press(page, "Digit4", "Enter")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("three")
+    wait_saved(page)
+    assert current_labels() == {"one": [2], "two": [3]}
 
 
 @pytest.mark.at_length
