@@ -425,11 +425,9 @@ def done_today(pool: Pool, person: User) -> int:
 
 
 def may_hold(pool: Pool, person: User, agent: Agent | None = None) -> int:
-    """How many items to come this person's browser may keep for when the connection goes: MOST_HELD for whoever labels alone, else a
-    share of what is open that leaves as much to everybody else who is at it."""
+    """How many items to come this person's browser may keep for when the connection goes: a share of what is open that leaves as much
+    to everybody else who is at it, and to one who comes while this person labels alone."""
     others = sum(1 for holding in holdings(pool, agent) if holding.person.pk != person.pk)
-    if not others:
-        return MOST_HELD
     open_items = QueueItem.objects.filter(OPEN, pool=pool, agent=agent, query__deleted_at__isnull=True)
     open_count = open_items[: MOST_HELD * 2 * (others + 1)].count()
     return min(MOST_HELD, max(LEAST_HELD, open_count // (2 * (others + 1))))

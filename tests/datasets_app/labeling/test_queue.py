@@ -66,10 +66,15 @@ def test_a_browser_may_hold_what_leaves_as_much_to_others(pool, plain, add_query
         add_query(f"question {number}")
     ana, ben = person("ana"), person("ben")
     queue.take(pool, ana)
-    assert queue.may_hold(pool, ana) == queue.MOST_HELD
+    assert queue.may_hold(pool, ana) == 35 // 2, "who labels alone leaves a half to whoever comes"
     assert queue.may_hold(pool, ben) == 35 // 4
     queue.take(pool, ben, count=30)
     assert queue.may_hold(pool, ana) == queue.LEAST_HELD
+    for number in range(36, 140):
+        add_query(f"question {number}")
+    queue.release(pool, ben)
+    queue.fill(pool)
+    assert queue.may_hold(pool, ana) == queue.MOST_HELD
 
 
 def test_two_people_never_hold_the_same_item(pool, plain, queries, person):
