@@ -93,7 +93,7 @@ def with_llm(pool: Pool, include_llm: bool | None) -> bool:
     if include_llm is not None:
         return include_llm
     gold = Query.objects.of(pool).filter(gold__isnull=False, erased_at=None)
-    return gold.count() < ENOUGH_TO_TRAIN and labeled_by_llm_alone(pool).exists()
+    return gold[:ENOUGH_TO_TRAIN].count() < ENOUGH_TO_TRAIN and labeled_by_llm_alone(pool).exists()
 
 
 def divide_training(pool: Pool, ratios: Sequence[float] = RATIOS, seed: int = 0) -> dict[str, int]:
