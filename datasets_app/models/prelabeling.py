@@ -68,6 +68,13 @@ class PrelabelJob(Job):
     )
     price_in = models.FloatField(_("price of a million input tokens"), default=0.0)
     price_out = models.FloatField(_("price of a million output tokens"), default=0.0)
+    budget = models.FloatField(
+        _("budget"),
+        null=True,
+        blank=True,
+        validators=(MinValueValidator(0.0),),
+        help_text=_("The job pauses once so much is spent, in the currency of the prices. Blank: no limit."),
+    )
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -98,6 +105,11 @@ class PrelabelJob(Job):
     def cost(self) -> float:
         """What the tokens so far cost, in the currency of the prices."""
         return (self.tokens_in * self.price_in + self.tokens_out * self.price_out) / 1e6
+
+    @property
+    def left(self) -> float | None:
+        """What is left of the budget, 0 where more is spent; None without a budget."""
+        return None if self.budget is None else max(0.0, self.budget - self.cost)
 
 
 class PrelabelItem(models.Model):

@@ -74,14 +74,17 @@ class PrelabelForm(forms.ModelForm):
             "fallback",
             "price_in",
             "price_out",
+            "budget",
         )
 
-    field_order = ("q", "limit", "base_url", "model", "fallback", "batch_size", "concurrency", "temperature")
+    field_order = ("q", "limit", "budget", "base_url", "model", "fallback", "batch_size", "concurrency", "temperature")
 
     def __init__(self, *args: Any, pool: Pool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         last = PrelabelJob.objects.filter(pool=pool).first()
         for name in self.Meta.fields:
+            if name == "budget":
+                continue  # each job has its own
             if last is not None:
                 self.initial.setdefault(name, getattr(last, name))
         connection = llm.connection()
@@ -97,18 +100,37 @@ class PrelabelForm(forms.ModelForm):
 
     def main(self) -> list[Any]:
         """The fields that everybody looks at: which queries, and who is asked where no LLM is connected."""
-        return [self[name] for name in (("q", "limit") if self.ready else ("q", "limit", "base_url", "model"))]
+        return [
+            self[name]
+            for name in (("q", "limit", "budget") if self.ready else ("q", "limit", "budget", "base_url", "model"))
+        ]
 
     def details(self) -> list[Any]:
         """The fields that stay folded."""
         shown = {field.name for field in self.main()}
         return [self[name] for name in self.fields if name not in shown]
 
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("budget") == 0:
+            self.add_error("budget", _("More than 0, or blank for no limit."))
+        elif cleaned.get("budget") is not None and not (cleaned.get("price_in") or cleaned.get("price_out")):
+            self.add_error(
+                "budget", _("Enter the prices of a million tokens: without them nobody knows what is spent.")
+            )
+        return cleaned
+
     def clean_temperature(self) -> float:
         value = float(self.cleaned_data["temperature"])
         if not 0 <= value <= 2:
             raise forms.ValidationError(_("From 0 to 2."))
         return value
+
+
+class BudgetForm(forms.Form):
+    """Another budget for a job whose budget is spent."""
+
+    budget = forms.FloatField(label=_("New budget"), required=False, min_value=0, help_text=_("Blank: no limit."))
 
 
 class PromptForm(forms.Form):

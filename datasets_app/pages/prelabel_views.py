@@ -18,7 +18,7 @@ from datasets_app.figures import progress
 from datasets_app.labeling import orders, queue, reask
 from datasets_app.models import Label, PrelabelJob, Query
 from datasets_app.pages import browse
-from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm
+from datasets_app.pages.labeling_forms import BudgetForm, PrelabelForm, PromptForm, QueueSettingsForm
 from datasets_app.prelabeling import agreement, prompts
 from datasets_app.prelabeling import jobs as prelabel
 from routerweb.http import page, wants_fragment
@@ -178,6 +178,8 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
     context["agreed"] = agreement.with_people(job)
     if counted["total"] <= SHOWN:
         context["answers"] = _answers(job)
+    if job.left == 0 and (counted["waiting"] or counted["failed"]) and not running:
+        context["budget_form"] = BudgetForm()
     if running and job.cost and counted["done"]:
         context["cost_in_all"] = job.cost * counted["total"] / counted["done"]
     if wants_fragment(request):
@@ -215,6 +217,16 @@ def prelabel_change(request: HttpRequest, slug: str, job_id: int) -> HttpRespons
     job = _job(slug, job_id)
     wish = request.POST.get("wish", "")
     done = {"pause": prelabel.pause, "cancel": prelabel.cancel, "resume": prelabel.resume}
+    if wish == "resume" and "budget" in request.POST:
+        form = BudgetForm(request.POST)
+        if not form.is_valid():
+            messages.error(request, form.errors["budget"].as_text().removeprefix("* "))
+            return redirect("prelabel_job", slug, job_id)
+        try:
+            prelabel.rebudget(job, form.cleaned_data["budget"])
+        except prelabel.PrelabelError as error:
+            messages.error(request, str(error))
+            return redirect("prelabel_job", slug, job_id)
     if wish not in done or not done[wish](job):
         messages.info(request, _("Nothing to do: the job has changed meanwhile."))
     else:

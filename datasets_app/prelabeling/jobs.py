@@ -163,6 +163,14 @@ def _wish(job: PrelabelJob, wish: str, queued_becomes: str) -> bool:
     return bool(PrelabelJob.objects.filter(pk=job.pk, status=Status.RUNNING).update(wish=wish))
 
 
+def rebudget(job: PrelabelJob, budget: float | None) -> None:
+    """Give a job another budget; None: no limit. Raises PrelabelError where that much is spent already."""
+    if budget is not None and budget <= job.cost:
+        raise PrelabelError(_("So much is spent already. Enter a higher budget, or none."))
+    PrelabelJob.objects.filter(pk=job.pk).update(budget=budget)
+    job.budget = budget
+
+
 def resume(job: PrelabelJob, *, now: bool = True) -> bool:
     """Go on with what is left, what failed included; answers that were paid for are not asked for again."""
     with transaction.atomic():

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from agents_app import llm as site_llm
 from agents_app import pools
@@ -95,6 +96,7 @@ class _Turn:
         self.arrived: list[Reply] = []  # not stored yet
         self.out = 0  # calls whose replies are not stored yet
         self.unlabeled: StoredAnswers = []  # answers that are stored, and whose labels are not yet written
+        self.tokens = job.tokens_in, job.tokens_out  # of all turns
         self.failures = 0  # calls in a row that the server did not answer
         self.asked_again: set[str] = (
             set()
@@ -114,9 +116,11 @@ class _Turn:
         status, reason = Status.DONE, ""
         try:
             for pending in (self.calls.waiting(), self.calls.again()):
+                self._keep_to_budget()
                 while status == Status.DONE and (self._top_up(pending) or self.out or self.unlabeled):
                     self._collect()
                     self._store()
+                    self._keep_to_budget()
                     self._top_up(pending)  # so that no thread waits while this one writes labels
                     if not self.out or time.monotonic() - self.labeled_at >= WRITE_EVERY:
                         self._label_stored()
@@ -140,6 +144,8 @@ class _Turn:
         with contextlib.suppress(_Lost):
             self._store()
             self._label_stored()
+        if status == Status.PAUSED and not self.job.items.filter(status=ItemStatus.WAITING).exists():
+            status, reason = Status.DONE, ""  # the last answers came while it was to pause, or spent the budget
         return self.end(status, reason)
 
     def end(self, status: str, reason: str = "") -> PrelabelJob:
@@ -157,6 +163,12 @@ class _Turn:
         self.stopping.set()
         for _thread in range(self.job.concurrency):
             self.work.put(None)
+
+    def _keep_to_budget(self) -> None:
+        """Pause where the budget is spent. The calls that are under way are paid for beyond it: one a thread at most."""
+        self.job.tokens_in, self.job.tokens_out = self.tokens
+        if self.job.left == 0:
+            raise _Lost(Status.PAUSED, str(_("The budget is spent. Raise it to ask about the other queries.")))
 
     # ----------------------------------------------------------------------------------------- what is asked
 
@@ -253,6 +265,7 @@ class _Turn:
             if mine:
                 self._store_bad(bad)
                 self._mark(over, ItemStatus.WAITING)  # going on asks these again, in calls of their own
+                self.tokens = self.tokens[0] + usage.prompt_tokens, self.tokens[1] + usage.completion_tokens
                 alone = self.calls.begin(again)  # what could not be read is asked once more, alone
         self.arrived = []
         self.out -= len(replies)

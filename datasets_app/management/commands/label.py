@@ -97,4 +97,6 @@ class Command(BaseCommand):
         if job.status == PrelabelJob.Status.FAILED:
             raise CommandError(f"{job.error} (resume with --resume {job.pk})")
         if counted["waiting"]:
+            if job.error:
+                self.stdout.write(job.error)
             self.stdout.write(f"paused; resume with --resume {job.pk}")

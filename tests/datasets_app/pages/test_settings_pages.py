@@ -109,6 +109,29 @@ def test_a_job_says_what_it_costs_in_the_pools_currency(client, pool, queries):
     assert re.search(r"About EUR\s0\.0+\d\d at these prices", html), html[html.find("About") :][:80]
 
 
+def test_a_budget_needs_prices_and_can_be_raised_once_it_is_spent(client, pool, queries):
+    for wrong, why in (
+        ({"budget": "1", "price_in": "0", "price_out": "0"}, "Enter the prices"),
+        ({"budget": "0"}, "More than 0"),
+    ):
+        assert why in client.post(url("prelabel", pool), JOB | wrong | {"start": "1"}).content.decode()
+    assert not PrelabelJob.objects.exists()
+    client.post(url("prelabel", pool), JOB | {"budget": "0.5", "start": "1"})
+    job = PrelabelJob.objects.get()
+    at = url("prelabel_job", pool, job.pk)
+    assert "of USD\xa00.50" in client.get(at).content.decode()
+    assert "New budget" not in client.get(at).content.decode()
+    PrelabelJob.objects.update(status="paused", tokens_in=500_000)
+    assert "New budget" in client.get(at).content.decode()
+    change = url("prelabel_change", pool, job.pk)
+    for wrong, why in (("0.5", "So much is spent already"), ("much", "Enter a number")):
+        assert why in client.post(change, {"wish": "resume", "budget": wrong}, follow=True).content.decode()
+        assert PrelabelJob.objects.get().status == "paused"
+    client.post(change, {"wish": "resume", "budget": "0.8"})
+    job.refresh_from_db()
+    assert (job.status, job.budget, job.left) == ("queued", 0.8, pytest.approx(0.3))
+
+
 def test_a_job_starts_and_can_be_paused_cancelled_and_gone_on_with(
     client, pool, queries, django_capture_on_commit_callbacks
 ):

@@ -37,6 +37,28 @@ def test_every_query_is_answered_with_scores_tokens_and_version(pool, texts, mak
     assert (offer.source, offer.version) == ("llm", "m · prompt 1")
 
 
+def test_a_budget_that_is_spent_pauses_the_job_and_a_higher_one_goes_on(pool, add_query, make, server):
+    """Each call costs 0.0012; with one thread no more than the call that spends the budget is made."""
+    for n in range(12):
+        add_query(f"number {n}: Billing")
+    job = done(make(concurrency=1, price_in=10.0, price_out=20.0, budget=0.005))
+    assert (job.status, job.error) == ("paused", "The budget is spent. Raise it to ask about the other queries.")
+    assert (prelabel.counts(job)["answered"], sum(server.charged.values())) == (5, 5)
+    assert (job.cost, job.left) == (pytest.approx(0.006), 0)
+    assert len(found()) == 5, "what was paid for is kept"
+    assert prelabel.resume(job, now=False)
+    job = done(job)
+    assert (job.status, sum(server.charged.values())) == ("paused", 5), "going on with a spent budget asks nothing"
+    with pytest.raises(prelabel.PrelabelError, match="So much is spent already"):
+        prelabel.rebudget(job, 0.006)
+    prelabel.rebudget(job, 0.0144)
+    assert prelabel.resume(job, now=False)
+    job = done(job)
+    assert (job.status, job.error) == ("done", ""), "the last answer may spend all of it"
+    assert set(server.charged.values()) == {1}
+    assert len(found()) == 12
+
+
 def test_several_queries_in_a_call(texts, make, server):
     job = done(make(batch_size=3, concurrency=1))
     assert job.calls == 2
