@@ -146,7 +146,7 @@ def test_import_queries_guesses_the_format_and_reports(pool: Pool, tmp_path: Pat
     path.write_text("text,required_agents\nrefund,Billing\nparcel,9\n")
     out, err = run("import_queries", str(path), pool="support", dataset="Tickets", split="val")
     assert out == (
-        "tickets.csv: 1 of 2 labels will be kept, 1 are not understood\n"
+        "tickets.csv: 1 of 2 labels will be kept, 1 is not understood\n"
         "  “9”: 1 row, the first on line 3\n"
         "tickets.csv: 2 rows, 1 queries added, 1 labels added, 0 unchanged, 1 left out\n"
     )

@@ -157,15 +157,15 @@ class Command(BaseCommand):
         checked = checking.check(stream, reading, agents, limits=JOB)
         stream.seek(0)
         if options["check"] or checked.lost:
-            self.stdout.write(
-                f"{path.name}: {checked.kept} of {checked.labels} labels will be kept, {checked.lost} are not understood"
-            )
+            lost = f"{checked.lost} {'is' if checked.lost == 1 else 'are'} not understood"
+            self.stdout.write(f"{path.name}: {checked.kept} of {checked.labels} labels will be kept, {lost}")
         for value in checked.strange[:SHOWN]:
             guess = f"; did you mean {value.guess.name}?" if value.guess else ""
             rows = "row" if value.count == 1 else "rows"
             self.stdout.write(f"  “{value.value}”: {value.count} {rows}, the first on line {value.line}{guess}")
         if len(checked.strange) > SHOWN:
-            self.stdout.write(f"  and {len(checked.strange) - SHOWN} more values")
+            more = len(checked.strange) - SHOWN
+            self.stdout.write(f"  and {more} more {'value' if more == 1 else 'values'}")
         if checked.pattern and checked.lost and not options["leave_out"] and not options["check"]:
             first = checked.strange[0]
             meant = first.guess.name if first.guess else "AGENT"

@@ -122,7 +122,9 @@ def test_what_was_said_once_is_remembered(ops: Client, clinic: Pool) -> None:
 @pytest.mark.at_length
 def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> None:
     address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
-    form = fields(ops.get(address))
+    page = ops.get(address)
+    assert "1 of 2 labels will be kept, 1 is not understood." in page.text
+    form = fields(page)
     assert (form["value-0"], form["means-0"]) == ("Surgery", "")
     answer = ops.post(address, form)
     assert answer.status_code == 422
