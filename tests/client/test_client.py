@@ -189,3 +189,33 @@ def test_an_outcome_names_the_pool_whose_decision_may_not_be_written_yet() -> No
         client.report("d", success=True)
         client.report("d", success=True, pool="sales", rating=2)
     assert [body["pool"] for body in sent] == ["support", "sales"]
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_or_a_key_that_cannot_be_one_is_refused_at_once(kind: type[Any]) -> None:
+    for address, key in (
+        ("routes.example.com", "k"),
+        ("", "k"),
+        ("http://x", ""),
+        ("http://x", " "),
+        ("http://x", "schlüssel"),
+    ):
+        with pytest.raises(ValueError, match=r"base_url must begin|key must be"):
+            kind(address, key)
+
+
+def test_a_key_that_was_read_from_a_file_has_its_line_end_taken_off() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["Authorization"])
+        return httpx.Response(200, json=GOOD)
+
+    with Client("http://x", "rw_k\n", transport=httpx.MockTransport(answer)) as client:
+        assert client.route("bag").agents == (0,)
+    assert sent == ["Bearer rw_k"]
+
+
+def test_an_answer_that_is_no_object_is_no_answer_of_routerweb(called: Callable[..., Any]) -> None:
+    with pytest.raises(Refused, match="not as Routerweb does"):
+        called([(200, [1], {})], "route", "bag")

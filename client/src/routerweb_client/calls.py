@@ -48,21 +48,28 @@ class Reply:
         link = re.match(r'<([^>]*)>; *rel="next"', self.headers.get("Link", ""))
         return dict(parse_qsl(urlsplit(link[1]).query)) if link else None
 
-    def payload(self) -> Any:
-        """What an answer holds. Raises Refused."""
-        unclear = f"The server answered with HTTP {self.status}, and not as Routerweb does."
+    def payload(self) -> dict[str, Any]:
+        """The object that an answer holds. Raises Refused."""
         try:
             payload = json.loads(self.content)
         except ValueError:
-            raise Refused(self.status, "unknown", unclear) from None
+            raise self.unclear() from None
+        if not isinstance(payload, dict):
+            raise self.unclear()
         if self.status < 300:
             return payload
         try:
             error = payload["error"]
             values = error["code"], error["message"], error.get("field", ""), error.get("hint", "")
         except (KeyError, TypeError):
-            values = "unknown", unclear, "", ""
+            raise self.unclear() from None
         raise Refused(self.status, *values)
+
+    def unclear(self) -> Refused:
+        """The refusal of an answer that is none of Routerweb's."""
+        return Refused(
+            self.status, "unknown", f"The server answered with HTTP {self.status}, and not as Routerweb does."
+        )
 
 
 class Timeouts(dict[str, float]):

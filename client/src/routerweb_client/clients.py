@@ -53,7 +53,15 @@ class _Shared(Generic[Http, Transport]):
         transport: Transport | None = None,
     ) -> None:
         """`pool` may be left out where the key opens one; `timeout` is in seconds, for a call with all its tries; `fallback` is an
-        exported model."""
+        exported model. Raises ValueError for an address or a key that cannot be one."""
+        base_url, key = base_url.strip(), key.strip()
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url must begin with http:// or https://, unlike {base_url!r}.")
+        if not key or not key.isascii() or not key.isprintable() or " " in key:
+            # Without the key: it may end up in a log.
+            raise ValueError(
+                "key must be the API key of a Routerweb server: it is blank, or has a character that no key has."
+            )
         self._pool, self._timeout, self._retries = pool, timeout, retries
         self._circuit = Circuit()
         self._local = LocalRouter(fallback) if fallback is not None else None
