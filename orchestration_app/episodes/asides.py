@@ -22,7 +22,17 @@ from orchestration_app.models import Episode, Executor, Step
 KEY = "aside"
 INPUT, APPROVAL = "input", "approval"
 LONGEST = 20_000
-_AMOUNT = re.compile(r"(?<![\w.])\d[\d'\u2019\u00a0,.]*")
+#: Codes that stand right before an amount (EUR5000); other letters before digits make a number of a flight or an order.
+_CURRENCIES = "AED|ARS|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY|KRW|KZT|MXN|NOK|NZD|PLN|RUB|SEK|SGD|TRY|UAH|USD|ZAR"
+#: Words behind a number, and what they multiply it by.
+_THOUSANDS, _MILLIONS = (
+    r"k|thousand|tsd|tausend|mil|тыс|тысяч\w*",
+    r"mio|mn|mln|million\w*|millón|millones|млн|миллион\w*",
+)
+_AMOUNT = re.compile(
+    rf"(?<![\w.])(?:{_CURRENCIES})?(\d[\d'\u2019\u00a0,.]*)(?:[ \u00a0]?(?:(?P<k>{_THOUSANDS})|(?P<m>{_MILLIONS}))(?!\w))?",
+    re.IGNORECASE,
+)
 
 
 class AsideError(Exception):
@@ -72,29 +82,40 @@ def asked(before: Aside, reply: Reply) -> Aside:
 # --- Approval ---------------------------------------------------------------------------------------------------------
 
 
-def needs_approval(spec: Spec, texts: Sequence[str]) -> bool:
-    """Whether a person approves a call first: always, or where the largest amount in these texts is above the limit. Where no amount
-    is named, nobody knows that it is not."""
+def needs_approval(spec: Spec, task: Sequence[str], said: Sequence[str] = ()) -> bool:
+    """Whether a person approves a call first: always, or where the largest amount in the task, or in what else was `said` to the
+    agent, is above the limit. Where the task names no amount, nobody knows that it is not."""
     if spec.approval == Executor.Approval.NEVER:
         return False
     if spec.approval == Executor.Approval.ALWAYS:
         return True
-    named = [amount for text in texts for amount in amounts(text)]
-    return not named or max(named) > spec.approval_above
+    named = [amount for text in task for amount in amounts(text)]
+    return not named or max(named + [amount for text in said for amount in amounts(text)]) > spec.approval_above
+
+
+def contents(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The texts of a conversation, all of which its agents read."""
+    return [str(message.get("content", "")) for message in messages]
+
+
+def said_in(exchanges: Sequence[Exchange]) -> list[str]:
+    """What an agent asked and what it was answered."""
+    return [text for exchange in exchanges for text in (exchange.question, exchange.answer)]
 
 
 def amounts(text: str) -> list[float]:
-    """The numbers in a text, read as people write amounts: 1,250.00, 1.250,00 and 1 250 are the same."""
+    """The numbers in a text, read as people write amounts: 1,250.00, 1.250,00 and 1 250 are the same, EUR5000 and 5k too."""
     result = []
-    for written in _AMOUNT.findall(re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", text)):
-        digits = re.sub(r"['\u2019\u00a0]", "", written).rstrip(",.")
+    for found in _AMOUNT.finditer(re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", text)):
+        digits = re.sub(r"['\u2019\u00a0]", "", found[1]).rstrip(",.")
         last = max(digits.rfind(","), digits.rfind("."))
         # A mark that stands alone before three digits groups thousands; else the last one is the decimal mark.
         marks = digits.count(",") + digits.count(".")
         grouped = last >= 0 and len(digits) - last - 1 == 3 and (marks == 1 or digits.count(digits[last]) == marks)
         whole = digits if last < 0 or grouped else digits[:last]
         part = "" if last < 0 or grouped else digits[last + 1 :]
-        result.append(float(f"{re.sub(r'[,.]', '', whole)}.{part or 0}"))
+        number = float(f"{re.sub(r'[,.]', '', whole)}.{part or 0}")
+        result.append(number * (1e3 if found["k"] else 1e6 if found["m"] else 1.0))
     return result
 
 
@@ -149,14 +170,32 @@ def decide(episode: Episode, approve: bool, call: int | None = None, *, why: str
 def _locked(key: UUID, call: int | None, kind: str) -> Step:
     """The step that waits for that, its episode locked. Raises AsideError."""
     episode = Episode.objects.select_for_update(no_key=True).get(pk=key)
-    rows = Step.objects.filter(episode=episode, status=Step.Status.WAITING).order_by("call")
+    rows = list(Step.objects.filter(episode=episode, status=Step.Status.WAITING).order_by("call"))
     fitting = [row for row in rows if Aside.of(row.metadata).kind == kind and call in (None, row.call)]
     if episode.ended or not fitting:
-        raise AsideError(_("Nothing in this episode waits for that."), "not_waiting")
+        raise AsideError(_why_not(episode, rows, kind, call), "not_waiting")
     if len(fitting) > 1:
         calls = ", ".join(str(row.call) for row in fitting)
         raise AsideError(_("Several calls wait: choose one of %(calls)s.") % {"calls": calls}, "missing", "call")
     return fitting[0]
+
+
+def _why_not(episode: Episode, waiting_rows: Sequence[Step], kind: str, call: int | None) -> str:
+    """Why no call of an episode can be told that now."""
+    if waiting_rows and not episode.ended:
+        words = {INPUT: _("call %(call)d for an answer"), APPROVAL: _("call %(call)d for approval")}
+        each = [words[Aside.of(row.metadata).kind] % {"call": row.call} for row in waiting_rows]
+        return _("Nothing in this episode waits for that. What waits: %(calls)s.") % {"calls": ", ".join(each)}
+    decided = [
+        row
+        for row in Step.objects.filter(episode=episode, call__isnull=False).order_by("call")
+        if Aside.of(row.metadata).kind == APPROVAL and call in (None, row.call) and row.status != Step.Status.WAITING
+    ]
+    if kind == APPROVAL and decided:
+        refused = decided[-1].failure == "denied"
+        words_ = _("Call %(call)d was refused before.") if refused else _("Call %(call)d was approved before.")
+        return words_ % {"call": decided[-1].call}
+    return _("Nothing in this episode waits for a person. Its state: %(state)s.") % {"state": episode.status}
 
 
 def _go_on(row: Step, aside: Aside) -> None:

@@ -48,6 +48,7 @@ from training_app.engine.data import storable
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
 #: Calls at once that end within so much of each other are stored together.
 TOGETHER_SECONDS = 0.05
+NOTHING_SAID = Aside()
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
 Made = list[tuple[Request, parts.Outcome]]
@@ -210,12 +211,17 @@ class Course:
         rows = rows_of(self.episode.pk, turn)
         for row in rows:
             spec = None if row.agent is None else self.specs.get(row.agent)
-            if spec is not None and row.aim == "answer" and asides.needs_approval(spec, [self.episode.task]):
+            if spec is not None and row.aim == "answer" and self._approved_first(spec):
                 # Waiting from the first: there is no moment in which it could look as if it had been made.
                 row.status = Step.Status.WAITING
                 row.metadata = {asides.KEY: Aside(asides.APPROVAL, self.episode.task).as_json()}
         self._rows |= {row.call: row for row in rows if row.call is not None}
         return rows
+
+    def _approved_first(self, spec: Spec, aside: Aside = NOTHING_SAID) -> bool:
+        """Whether a person approves a call of that agent first, after what was said beside the task."""
+        said = [*asides.contents(self.episode.messages), *asides.said_in(aside.exchanges)]
+        return asides.needs_approval(spec, [self.episode.task], said)
 
     # --- Calls ----------------------------------------------------------------------------------------------------
 
@@ -263,6 +269,15 @@ class Course:
         if row.status == Step.Status.WAITING:
             return Waits(aside)
         if row.status == Step.Status.ANSWERED:
+            if (
+                aside.kind == asides.INPUT
+                and spec is not None
+                and not aside.approved
+                and self._approved_first(spec, aside)
+            ):
+                # What was answered names an amount that nobody has approved.
+                question = f"{self.episode.task}\n\n{aside.exchanges[-1].answer}"
+                return Waits(replace(aside, kind=asides.APPROVAL, question=question))
             row.status = Step.Status.RUNNING
             await self.ledger.write(Entry(self.episode.pk, self._attempt, [ended_call(row)]))
         elif request.number in self._begun_before and not (spec is not None and spec.repeatable):

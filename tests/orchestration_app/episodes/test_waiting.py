@@ -133,6 +133,36 @@ def test_a_person_approves_a_call_above_the_limit(
     assert AuditEntry.objects.get(action="call.decided").detail["approved"] is True
 
 
+def test_an_amount_of_an_earlier_message_needs_approval_too(held: None, app: Application) -> None:
+    def talk(last: str) -> dict[str, Any]:
+        turns = [("user", "Refund 5,000 USD"), ("assistant", "For which booking?"), ("user", last)]
+        messages = [{"role": role, "content": content} for role, content in turns]
+        whole: dict[str, Any] = app.post("/api/orchestrate/", {"messages": messages}).json()
+        return whole
+
+    for last in ("the one of seat 12", "the last one"):
+        assert [one["kind"] for one in talk(last)["questions"]] == ["approval"]
+        assert not Step.objects.filter(agent=1, attempts__gt=0).exists()
+
+
+def test_an_amount_in_the_answer_to_a_question_is_approved_before_the_agent_reads_it(
+    conducted: Callable[..., Any], executor: Callable[..., Executor], crew: Pool, app: Application
+) -> None:
+    conducted(0, 1)
+    executor(0, script={"do": "say", "text": "looked at"})
+    executor(1, script={"do": "echo", "asks": "How much?"}, approval="above", approval_above=50)
+    _key, secret = create_key("ops", [crew], ("ops", "route"))
+    for answer, kinds in (("40, please", []), ("900, please", ["approval"])):
+        waiting = app.post("/api/orchestrate/", {"task": "Refund 20 USD or so"}).json()
+        assert [one["kind"] for one in waiting["questions"]] == ["input"]
+        address = f"/api/episodes/{waiting['episode_id']}/"
+        then = app.post(f"{address}input/", {"text": answer}).json()
+        assert [one["kind"] for one in then["questions"]] == kinds
+    assert answer in then["questions"][0]["question"]
+    done = Application(secret, _key).post(f"{address}approval/", {"approve": True}).json()
+    assert (done["status"], done["outputs"][-1]["output"]) == ("done", answer)
+
+
 def test_a_refused_call_is_never_made_and_its_part_is_missing(held: None, crew: Pool, app: Application) -> None:
     _key, secret = create_key("ops", [crew], ("ops", "route"))
     ops = Application(secret, _key)
@@ -143,10 +173,38 @@ def test_a_refused_call_is_never_made_and_its_part_is_missing(held: None, crew: 
     assert Step.objects.get(episode=key, call=1).attempts == 0
 
 
+def test_a_reply_that_nothing_waits_for_is_told_what_became_of_the_call(
+    held: None, crew: Pool, app: Application
+) -> None:
+    _key, secret = create_key("ops", [crew], ("ops", "route"))
+    ops = Application(secret, _key)
+
+    def said(key: str, kind: str, **body: Any) -> str:
+        refusal = ops.post(f"/api/episodes/{key}/{kind}/", body)
+        assert (refusal.status_code, refusal.json()["error"]["code"]) == (409, "not_waiting")
+        words: str = refusal.json()["error"]["message"]
+        return words
+
+    key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
+    waits = "Nothing in this episode waits for that. What waits: call 1 for approval."
+    assert said(key, "input", text="yes") == said(key, "approval", approve=True, call=7) == waits
+    ops.post(f"/api/episodes/{key}/approval/", {"approve": True})
+    assert said(key, "approval", approve=False) == "Call 1 was approved before."
+    assert said(key, "input", text="yes") == "Nothing in this episode waits for a person. Its state: done."
+    key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
+    ops.post(f"/api/episodes/{key}/approval/", {"approve": False})
+    assert said(key, "approval", approve=True) == "Call 1 was refused before."
+    key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
+    ops.post(f"/api/episodes/{key}/cancel/", {})
+    assert said(key, "approval", approve=True) == "Nothing in this episode waits for a person. Its state: cancelled."
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [("refund 1,250.50 USD", [1250.5]), ("1.250,50 EUR", [1250.5]), ("1 250", [1250.0]), ("1.250", [1250.0]),
-     ("12.5 and 7", [12.5, 7.0]), ("1'000'000", [1e6]), ("none", []), ("order A-12", [12.0]), ("1,250,000.75", [1250000.75])],
+     ("12.5 and 7", [12.5, 7.0]), ("1'000'000", [1e6]), ("none", []), ("order A-12", [12.0]), ("1,250,000.75", [1250000.75]),
+     ("refund EUR5000 of RW123", [5000.0]), ("$5k for 20 kg", [5000.0, 20.0]), ("1,5 тыс., 2 Mio.", [1500.0, 2e6]),
+     ("5 mil", [5000.0])],
 )  # fmt: skip
 def test_amounts_are_read_as_people_write_them(text: str, found: list[float]) -> None:
     assert asides.amounts(text) == found
