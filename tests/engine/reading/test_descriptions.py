@@ -99,3 +99,17 @@ def test_one_agent_and_a_pool_without_words_have_log_odds_too() -> None:
 
 def test_what_was_learnt_has_a_weight_for_every_feature() -> None:
     assert len(Descriptions(POOL, meaning=True).weights) == len(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "text"), [(True, "🙂"), (True, "???"), (True, "x"), (False, "🙂"), (False, "bonjour")]
+)
+def test_a_text_in_which_nothing_is_read_is_not_for_everybody_however_large_the_pool(meaning: bool, text: str) -> None:
+    words = ("flights", "bags", "refunds", "miles", "visas", "meals", "seats", "gates", "fares", "pets")
+    agents = [Agent(i, f"{words[i % 10]} {i // 10}", f"All about {words[i % 10]}") for i in range(40)]
+    router = Router.of_descriptions(Descriptions(agents, meaning=meaning))
+    route = router.route(text)
+    assert route.agents == ()
+    # Nobody is the likeliest set, and not certain.
+    assert route.confidence < 0.97
+    assert sum(route.scores.values()) <= 0.51

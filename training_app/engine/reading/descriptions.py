@@ -36,6 +36,7 @@ NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five se
 #: ALIKE between words does. Chosen on the demo pool and on first turns.
 UNLIKE, ALIKE = 0.35, 0.10
 LIMIT = 8.0  # log-odds beyond this say nothing more
+MOST_UNREAD = 0.5  # agents that a text needs at most, in expectation, in which nothing was read: then nobody is likelier than any set
 EARLIER = 3  # user turns before the last that carry over, each with a word of its own
 #: Characters and words of a text of which an explanation leaves out each word in turn: each is one more reading, of 3 ms.
 LONGEST_EXPLAINED, MOST_EXPLAINED = 1_000, 60
@@ -65,6 +66,8 @@ FEATURES = (
     "alike", "words", "nearest", "lead", "behind", "behind squared", "above the mean", "best", "best squared", "nobody", "in a clause",
     "lead in a clause", "before", "lead before", "is a turn", "strange", "size", "one",
 )  # fmt: skip
+#: Where a text says anything of an agent: all 0 where no word was read, or none that an agent has and no meaning either.
+READ = [FEATURES.index(name) for name in ("alike", "in a clause", "before")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +139,15 @@ class Descriptions:
         self.confidence: NDArray[np.float64] = _of_file()["confidence"][kind]
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
-        """The log-odds that each text needs each agent, float32[N, A]."""
+        """The log-odds that each text needs each agent, float32[N, A]. Where nothing in a text is like any agent, the weights make the
+        same small chance of each, and in a large pool that makes a set of everybody: all chances together are at most MOST_UNREAD."""
         log_odds = np.empty((len(texts), len(self.agents)), np.float32)
         for row, text in enumerate(texts):
-            log_odds[row] = np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT)
+            features = self.features(text)
+            log_odds[row] = np.clip(features @ self.weights, -LIMIT, LIMIT)
+            if len(self.agents) and not features[:, READ].any():
+                each = MOST_UNREAD / len(self.agents)
+                log_odds[row] = np.minimum(log_odds[row], np.log(each / (1 - each)))
             if self.labeled is not None:
                 log_odds[row] = self.labeled.beside(log_odds[row], sentences.embed([str(text)])[0])
         return log_odds
