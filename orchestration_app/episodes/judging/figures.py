@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import groupby, product
 from typing import Any
 
 from django.db.models import Avg, Count, Q, QuerySet
@@ -90,22 +91,22 @@ def graph(episodes: "QuerySet[Episode]") -> Graph:
     rows = (
         Step.objects.filter(episode_id__in=keys, aim="answer")
         .order_by("episode_id", "path", "turn", "place")
-        .values_list("episode_id", "path", "agent", "status")
+        .values_list("episode_id", "path", "turn", "agent", "status")
     )
-    walk: tuple[Any, Any] | None = None
-    last: Any = START
-    place = 0
-    for episode, path, agent, status in rows.iterator(chunk_size=2_000):
-        if walk != (episode, path):
-            walk, last, place = (episode, path), START, 0
-        here = STOP if agent is None else agent
-        result.edges[last, here] += 1
-        if agent is not None:
-            result.uses[agent] += 1
-            result.places[agent] += place
-            place += 1
-            result.failures[agent] += status == Step.Status.FAILED
-        last = here
+    for _walk, steps in groupby(rows.iterator(chunk_size=2_000), key=lambda row: row[:2]):
+        before: set[Any] = {START}
+        for place, (_turn, calls) in enumerate(groupby(steps, key=lambda row: row[2])):
+            # Calls at once follow all calls of the turn before, and not each other.
+            here: set[Any] = set()
+            for *_of, agent, status in calls:
+                here.add(STOP if agent is None else agent)
+                if agent is not None:
+                    result.uses[agent] += 1
+                    result.places[agent] += place
+                    result.failures[agent] += status == Step.Status.FAILED
+            for edge in product(before, here):
+                result.edges[edge] += 1
+            before = here
     return result
 
 
