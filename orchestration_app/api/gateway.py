@@ -16,7 +16,7 @@ from django.http import HttpResponse
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from orchestration_app.episodes import asides, direct, following, policies, runner
+from orchestration_app.episodes import asides, composing, direct, following, policies, runner
 from orchestration_app.episodes.asides import AsideError
 from orchestration_app.episodes.direct import Direct
 from orchestration_app.episodes.episodes import Wanted
@@ -80,6 +80,12 @@ class Answering:
             {name: failure[name] for name in ("agent", "name", "reason")} for failure in ended.get("missing", ())
         ]
         return {"episode_id": str(self.key), "status": str(ended.get("status", "")), "missing": missing}
+
+    @property
+    def finish_reason(self) -> str:
+        """`length` where an agent's answer was cut, as OpenAI says it."""
+        missing = (self.ended or {}).get("missing", ())
+        return "length" if any(part["reason"] == composing.LENGTH for part in missing) else "stop"
 
     @property
     def failure(self) -> str:
@@ -202,7 +208,7 @@ async def _chat_whole(answering: Answering) -> AsyncIterator[bytes]:
     message = {"role": "assistant", "content": text}
     yield written({
         "id": f"chatcmpl-{answering.key}", "object": "chat.completion", "created": int(time.time()), "model": answering.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": _usage(answering),
+        "choices": [{"index": 0, "message": message, "finish_reason": answering.finish_reason}], "usage": _usage(answering),
         "router": answering.about(),
     })  # fmt: skip
 
@@ -223,7 +229,7 @@ async def _chat_events(answering: Answering, usage: bool) -> AsyncIterator[bytes
     if answering.failure:
         yield b"data: " + written(_chat_error(answering)) + b"\n\n"
     else:
-        yield chunk({}, "stop", router=answering.about())
+        yield chunk({}, answering.finish_reason, router=answering.about())
     if usage:
         yield b"data: " + written({**head, "choices": [], "usage": _usage(answering)}) + b"\n\n"
     yield b"data: [DONE]\n\n"

@@ -124,8 +124,13 @@ class OrchestrateRequest(TaskBody):
     wait = Flag(required=False, default=True, help_text="False: answer 202 at once, with the address to ask.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        """An aggregator has paths to make one answer of. Raises Refused."""
+        """Somebody may be called, and an aggregator has paths to make one answer of. Raises Refused."""
         values = super().validate(values)
+        if values["agents"] == []:
+            words = (
+                "agents is empty, so that nobody may be called: name the agents that may be, or leave it out for all."
+            )
+            raise Refused(400, "invalid", words, field="agents")
         if values["aggregator"] is not None and values["paths"] < 2:
             words = (
                 "aggregator makes one answer of several paths: send paths of 2 or 3 with it, or compose for one path."
@@ -191,7 +196,8 @@ class MissingSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="The step at which it failed; null where it was not called."
     )
     reason = serializers.CharField(
-        help_text="The kind of failure, empty for no text, or why it was not called: budget, max_steps, no_agents or timeout."
+        help_text="The kind of failure, empty for no text, or why it was not called: budget, max_steps, no_agents or timeout; "
+        "length where the part is there, but was cut at its most tokens."
     )
     why = serializers.CharField(help_text="The failure in words.")
 

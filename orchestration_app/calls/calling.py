@@ -155,8 +155,11 @@ class _Attempts:
     backend: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.problem = self._unaffordable()
+
+    def _unaffordable(self) -> CallFailed:
         why = f"the worst case of {self.prepared.worst:g} does not fit what is left of the budget"
-        self.problem = CallFailed("budget", why)
+        return CallFailed("budget", why if self.purse.left is None else f"{why}, {self.purse.left:g}")
 
     def failure(self, problem: CallFailed, metadata: Mapping[str, object] | None = None) -> Failure:
         """The call's end without an answer."""
@@ -172,7 +175,7 @@ class _Attempts:
                 return self.failure(self.problem if self.count else failed, self.backend)
             self.backend = self.backends.metadata
         if not self.purse.hold(self.prepared.worst):  # at a second attempt: what came of the first
-            return self.failure(self.problem)
+            return self.failure(self._unaffordable() if not self.count else self.problem)
         if not await self.places.take(self.spec):
             self.purse.settle(self.prepared.worst, 0.0)
             if self.backends is not None:

@@ -25,6 +25,7 @@ FAILURES = {
     "busy": "No place for the call became free in time.",
     "budget": "The most that the call may cost does not fit the budget.",
     "denied": "A person did not approve the call.",
+    "length": "The answer is not whole.",
     "interrupted": "The process ended while the call was under way; whether it was answered is not known.",
 }
 #: Failures after which nobody has done any work: made again whatever the executor says.

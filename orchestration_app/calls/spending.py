@@ -40,7 +40,8 @@ class Limited:
                     limited = f"month's limit of {limit:g} for {who}"
                     step.why = f"The {limited} is spent."
                     if step.worst:
-                        step.why = f"The call may cost {step.worst:g}, and less is left of the {limited}."
+                        left = max(limit - _month(key).amount, 0.0)
+                        step.why = f"The call may cost {step.worst:g}, and {left:g} is left of the {limited}."
                     step.status, step.failure, step.worst = Step.Status.FAILED, "budget", 0.0
                     break
 

@@ -42,6 +42,7 @@ class StreamedChat:
     _usage: Any = None
     _model: str = ""
     _whole: bool = False
+    _finish: str = ""
 
     async def pieces(self) -> AsyncGenerator[str, None]:
         """The words. Raises nothing: why there are none, or no more, is in `outcome`."""
@@ -76,7 +77,13 @@ class StreamedChat:
 
     def _reply(self, spent: float, worst: float, seconds: float, attempts: int) -> Reply:
         cost, tokens_in, tokens_out = self.spec.paid(self._usage or {}, ("prompt_tokens", "completion_tokens"), worst)
-        metadata = {"model": self._model or self.spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out}
+        metadata: dict[str, Any] = {
+            "model": self._model or self.spec.model,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+        }
+        if self._finish:
+            metadata["finish_reason"] = self._finish
         content = storable.mended_text("".join(self._words))
         return Reply(content, spent + cost, tokens_in + tokens_out, seconds, metadata, attempts)
 
@@ -132,7 +139,8 @@ class StreamedChat:
         self._whole = self._whole or bool(chunk.get(DONE))
         try:
             choice = chunk["choices"][0]
-            self._whole = self._whole or bool(choice.get("finish_reason"))
+            self._finish = str(choice.get("finish_reason") or self._finish)
+            self._whole = self._whole or bool(self._finish)
             content = (choice.get("delta") or choice.get("message") or {}).get("content")
         except (KeyError, IndexError, TypeError, AttributeError):
             return ""

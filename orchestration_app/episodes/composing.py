@@ -5,7 +5,7 @@ where somebody was still to be called when the episode ended; it is named, so th
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,10 @@ Where an agent failed, say which part of the request has no answer.
 NONE_NEEDED = "No agent was called: the router found none that the task needs."
 #: Stands for the part of an agent that gave none.
 NO_ANSWER = "No answer."
+#: What servers say of an answer that they ended at the most tokens that it may have.
+CUT = frozenset({"length", "max_tokens", "incomplete"})
+#: Why a part that was cut is not whole.
+LENGTH, LENGTH_WHY = "length", "the answer was cut at the most tokens that it may have"
 #: A line of Markdown that begins or ends a block of code.
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)")
 Names = Mapping[int, str]
@@ -59,17 +63,27 @@ def tokens_in(rows: Iterable[Step]) -> int:
 
 
 def missing(rows: Iterable[Step], names: Names) -> list[Json]:
-    """The agents that were called and whose part is not in the answer, with the reason."""
+    """The agents that were called and whose part is not in the answer, or not to its end, with the reason."""
     last: dict[int, dict[int, Step]] = {}
     for row in _in_order(rows):
         if row.agent is not None and row.aim == "answer":
             last.setdefault(row.agent, {})[row.path] = row
-    lost = [list(paths.values())[-1] for paths in last.values() if all(_said_nothing(path) for path in paths.values())]
+    lost = [list(paths.values())[-1] for paths in last.values() if all(map(_said_nothing, paths.values()))]
+    # Only the last call of an agent: an earlier one that was cut may have been made again for that.
+    short = [row for paths in last.values() for row in list(paths.values())[-1:] if row not in lost and _cut(row)]
     return [
-        {"agent": row.agent, "name": name_of(names, row.agent), "step": row.number, "reason": _reason(row), "why": row.why}
-        for row in lost
+        {
+            "agent": row.agent, "name": name_of(names, row.agent), "step": row.number, "reason": _reason(row),
+            "why": LENGTH_WHY if row in short else row.why,
+        }
+        for row in [*lost, *short]
         if row.agent is not None
     ]  # fmt: skip
+
+
+def _cut(row: Step) -> bool:
+    """Whether the agent's server ended the answer, which is part of the episode's, before the agent did."""
+    return row.metadata.get("finish_reason") in CUT and _answer(row) is not None
 
 
 def _said_nothing(row: Step) -> bool:
@@ -78,6 +92,8 @@ def _said_nothing(row: Step) -> bool:
 
 
 def _reason(row: Step) -> str:
+    if _cut(row):
+        return LENGTH
     return "empty" if row.status == Step.Status.DONE else row.failure or "interrupted"
 
 
@@ -87,16 +103,18 @@ def not_called(
     rows: Sequence[Step],
     names: Names,
     reasons: Mapping[int, str],
+    lacked: Callable[[int], str] = lambda agent: "",
 ) -> list[Json]:
     """Who was still to be called when paths ended for another reason than the policy's own (`reasons` by path). An entry without an
-    agent says that somebody was, and that the policy does not say who."""
+    agent says that somebody was, and that the policy does not say who. `lacked` says of an agent (id) what the budget lacked."""
     why_not: dict[int | None, Json] = {}
     called = {row.agent for row in rows}
     for path, reason in reasons.items():
         for agent in _still_wanted(policy, messages, rows, path):
             if agent is None or agent not in called:
                 name = "" if agent is None else name_of(names, agent)
-                why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": ""})
+                why = lacked(agent) if agent is not None and reason == "budget" else ""
+                why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": why})
     return list(why_not.values())
 
 
@@ -120,8 +138,11 @@ def _still_wanted(
     return [distribution.agents[likeliest]] if likeliest < len(distribution.agents) else ()
 
 
-def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]) -> str | None:
-    """The answer; None where no agent gave one. Where the composer failed, all outputs under headings."""
+def composed(
+    rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json], *, headed: bool = False
+) -> str | None:
+    """The answer; None where no agent gave one. Where the composer failed, all outputs under headings. `headed`: a single output has
+    a heading too."""
     ordered = list(_in_order(rows))
     if rule == Rule.COMPOSER:
         written = [answer for row in ordered if row.aim == "aggregate" and (answer := _answer(row)) is not None]
@@ -131,10 +152,10 @@ def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]
         last = {row.path: answer for row in ordered if row.aim == "answer" and (answer := _answer(row)) is not None}
         answers = [last[path] for path in sorted(last)]
         return majority(answers) if rule == Rule.MAJORITY else next(iter(answers), None)
-    return _joined(ordered, names, lost)
+    return _joined(ordered, names, lost, headed)
 
 
-def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | None:
+def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json], headed: bool) -> str | None:
     """Every agent's answers under its name, in the order in which they were first called; those that are missing too, and last those
     that were not called. Of an agent that several paths called, what most of them were told."""
     by_agent: dict[int, dict[int, list[str]]] = {}
@@ -150,8 +171,8 @@ def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | N
     }
     if not parts:
         return None
-    gone = {part["agent"]: NO_ANSWER for part in lost if part["name"]}
-    if len(parts) == 1 and not gone:
+    gone = {part["agent"]: NO_ANSWER for part in lost if part["name"] and part["reason"] != LENGTH}
+    if len(parts) == 1 and not gone and not headed:
         return next(iter(parts.values()))
     called = [row.agent for row in rows if row.agent is not None and row.aim == "answer"]
     texts_ = {**gone, **parts}

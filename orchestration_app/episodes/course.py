@@ -354,7 +354,9 @@ class Course:
         missing = composing.missing(rows, self.names)
         reasons = dict(enumerate(ended.reasons)) or dict.fromkeys(range(self.episode.paths), ended.stop_reason)
         if open_ := {path: reason for path, reason in reasons.items() if reason != "stop"}:
-            missing += composing.not_called(self.decider.policy, self.episode.messages, rows, self.names, open_)
+            missing += composing.not_called(
+                self.decider.policy, self.episode.messages, rows, self.names, open_, self._lacked
+            )
         answer = composing.composed(rule, rows, self.names, missing)
         status = Episode.Status.PARTIAL if missing else Episode.Status.DONE
         fields: dict[str, Any] = {
@@ -372,6 +374,17 @@ class Course:
         )
         for name, value in fields.items():
             setattr(self.episode, name, value)
+
+    def _lacked(self, agent: int) -> str:
+        """What a call of that agent needed beyond what was left at the end; "" where that is not why it was not made."""
+        budget, writer = self.episode.budget, self.episode.plan.get("aggregator")
+        if budget is None:
+            return ""
+        rows = list(self._rows.values())
+        state = replace(self.decider.policy.begin(self.episode.messages), budget=budget, calls=tuple(calls_of(rows, 0)))
+        aside = 0.0 if writer is None else self._worst(writer, state)
+        needed, left = self._worst(agent, state), max(budget - sum(row.cost for row in rows) - aside, 0.0)
+        return f"needs up to {needed:g}, and {left:g} of {budget:g} is left" if needed > left + 1e-12 else ""
 
     def _offer(self) -> None:
         """Have the shadows asked about what was decided here."""

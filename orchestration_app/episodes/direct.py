@@ -155,7 +155,8 @@ class Direct:
             open_ = {"answer": "", "missing": [], "composed": "", "error": "", "stop_reason": ""}
             return {"status": Episode.Status.WAITING, "questions": questions, **open_, **sums}
         lost = composing.missing(rows, self.names)
-        answer = composing.composed(self.rule, rows, self.names, lost)
+        # The first part is out under its heading before it is known whether another one follows.
+        answer = composing.composed(self.rule, rows, self.names, lost, headed=len(self.agents) > 1)
         status = Episode.Status.FAILED if answer is None else Episode.Status.PARTIAL if lost else Episode.Status.DONE
         return {
             "status": status, "answer": answer or "", "missing": lost, "composed": self.rule if answer is not None else "",

@@ -97,7 +97,9 @@ def test_calls_stay_within_the_months_limit_and_what_does_not_fit_is_missing(
     told = app.post("/api/orchestrate/", TASK).json()
     # 0.5 of 0.8, then 0.5 of 0.6; of the 0.4 that are left the third call may cost more.
     assert (told["status"], [one["reason"] for one in told["missing"]]) == ("partial", ["budget"])
-    assert "less is left of the month's limit of 0.8 for the pool" in told["missing"][0]["why"]
+    assert (
+        "The call may cost 0.5, and 0.4 is left of the month's limit of 0.8 for the pool" in told["missing"][0]["why"]
+    )
     assert MonthSpend.objects.get().amount == pytest.approx(0.4)
     assert Step.objects.get(agent=2).attempts == 0
     assert "0.4" in client.get("/p/crew/settings/executors/").content.decode()

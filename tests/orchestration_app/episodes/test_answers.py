@@ -92,6 +92,9 @@ def test_an_agent_that_was_not_reached_is_missing(bounds: dict[str, Any], two: N
     told = app.post("/api/orchestrate/", TASK | bounds).json()
     assert (told["status"], told["stop_reason"]) == ("partial", {"agents": "no_agents"}.get(*bounds, *bounds))
     assert [(one["name"], one["reason"]) for one in told["missing"]] == [("Billing", told["stop_reason"])]
+    # Its cost is 0.01, and so was that of the first.
+    why = "needs up to 0.01, and 0.005 of 0.015 is left" if "budget" in bounds else ""
+    assert told["missing"][0]["why"] == why
     assert told["answer"].startswith("## Triage\n\nrefund done")
 
 
@@ -160,6 +163,8 @@ def test_the_language_model_composes_and_where_it_fails_nothing_is_lost(
 def test_what_makes_no_sense_is_refused(two: None, crew: Pool, app: Application) -> None:
     alone = app.post("/api/orchestrate/", TASK | {"aggregator": 1})
     assert (alone.status_code, alone.json()["error"]["field"]) == (400, "aggregator")
+    empty = app.post("/api/orchestrate/", TASK | {"agents": []})
+    assert (empty.status_code, empty.json()["error"]["field"]) == (400, "agents")
     nobody = app.post("/api/orchestrate/", TASK | {"compose": "composer"})
     assert (nobody.status_code, nobody.json()["error"]["field"]) == (400, "compose")
     assert app.post("/api/orchestrate/", TASK | {"compose": "all"}).status_code == 400

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
 
 from agents_app.models import Pool
 from benchmarks.orchestration import protocol_servers as servers
@@ -129,6 +133,68 @@ def test_a_chats_words_come_as_they_are_said(
     said = [one["choices"][0]["delta"].get("content") for one in streamed[1:-1]]
     assert said == ["Writer: ", "triage ", "of ", "words "]
     assert Episode.objects.get().answer == "Writer: triage of words "
+
+
+def short_of_tokens() -> Starlette:
+    """A chat whose answers are cut at their most tokens, streamed or not."""
+
+    async def chat_(request: Request) -> Any:
+        body = await request.json()
+        usage = {"prompt_tokens": 20, "completion_tokens": 10}
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": "You may take"}
+            return JSONResponse({"choices": [{"message": message, "finish_reason": "length"}], "usage": usage})
+
+        async def pieces() -> Any:
+            for choice in ({"delta": {"content": "You may take"}}, {"delta": {}, "finish_reason": "length"}):
+                yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+            yield "data: [DONE]\n\n"
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+    return Starlette(routes=[Route("/v1/chat/completions", chat_, methods=["POST"])])
+
+
+@pytest.mark.parametrize("text", ["triage", "triage and billing"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_was_cut_is_not_whole(
+    stream: bool, text: str, answering: None, executor: Callable[..., Executor], app: Application, settings: Any
+) -> None:
+    settings.INTERNAL_HOSTS = ("127.0.0.1",)
+    with running(lambda own: short_of_tokens()) as address:
+        executor(0, "chat", "sk-secret", address=f"{address}/v1", model="m", price_in=1.0, price_out=1.0)
+        answer = chat(app, text, stream=stream)
+        told = app.post("/api/orchestrate/", {"task": text}).json()
+    last = chunks(answer.content)[-1] if stream else answer.json()
+    assert last["choices"][0]["finish_reason"] == "length"
+    missing = {"agent": 0, "name": "Triage", "reason": "length"}
+    assert (last["router"]["status"], last["router"]["missing"]) == ("partial", [missing])
+    assert (told["status"], told["missing"]) == (
+        "partial", [missing | {"step": 0, "why": "the answer was cut at the most tokens that it may have"}]
+    )  # fmt: skip
+    # The text is in the answer, as far as it goes.
+    whole = "You may take" if text == "triage" else f"## Triage\n\nYou may take\n\n## Billing\n\n{text}"
+    assert {told["answer"], *Episode.objects.values_list("answer", flat=True)} == {whole}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_one_part_beside_agents_without_one_is_stored_as_it_was_said(
+    stream: bool, answering: None, executor: Callable[..., Executor], app: Application, settings: Any
+) -> None:
+    settings.INTERNAL_HOSTS = ("127.0.0.1",)
+    nothing = {"content": "not mine", "metadata": {"answer": None}}
+
+    async def hook(_request: Request) -> Any:
+        return JSONResponse(nothing)
+
+    with running(lambda own: Starlette(routes=[Route("/", hook, methods=["POST"])])) as address:
+        executor(0, "webhook", "a long enough secret", address=address + "/")
+        answer = chat(app, "triage and billing", stream=stream)
+    if stream:
+        said = "".join(one["choices"][0]["delta"].get("content", "") for one in chunks(answer.content))
+    else:
+        said = answer.json()["choices"][0]["message"]["content"]
+    assert said == Episode.objects.get().answer == "## Billing\n\ntriage and billing"
 
 
 def test_an_orchestrators_episode_answers_too(
