@@ -31,6 +31,9 @@ from training_app.versions import registry
 
 logger = logging.getLogger(__name__)
 
+#: The preparer rests so long unless it is woken.
+PREPARED_SECONDS = 600.0
+
 _served: Served | None = None
 _loading = threading.Lock()
 _checked_at = 0.0  # monotonic time at which the stamp was last read
@@ -179,7 +182,10 @@ def watch_once() -> float:
     """One look of the watcher: whatever goes wrong, what is in memory keeps answering and the next look tries again; when that is."""
     was_away = bool(_database_fault)
     try:
-        described.make_ready(refresh().pools.values())
+        refresh()
+        # Loading the encoder takes seconds, in which a new key or a paused agent would not be seen.
+        if not _preparer.start():
+            _preparer.wake()
     except DatabaseFault as error:
         if not was_away:
             logger.warning("The database went away; the models in memory keep answering: %s", error)
@@ -198,7 +204,15 @@ def _in_child() -> None:
     _loading = threading.Lock()
 
 
+def _prepare() -> float:
+    """Have the pools in memory ready; the watcher wakes this."""
+    if _served is not None:
+        described.make_ready(_served.pools.values())
+    return PREPARED_SECONDS
+
+
 _watcher = Background("stamp-watcher", lambda: watch_once(), in_child=_in_child)
+_preparer = Background("pool-preparer", lambda: _prepare())
 
 # --- Loading ------------------------------------------------------------------------------------------------------
 

@@ -62,5 +62,8 @@ class Command(BaseCommand):
             labels_as=labels_as,
         )
         # The secret alone goes to standard output, so that a script can keep it: KEY=$(manage.py create_api_key ...)
-        self.stderr.write(f"{key.name}: {', '.join(key.scopes)} in {', '.join(pools)}. Keep it; it is not shown again.")
+        self.stderr.write(
+            f"{key.name}: {', '.join(key.scopes)} in {', '.join(pools)}. "
+            "Keep it; it is not shown again. It works within two seconds."
+        )
         self.stdout.write(secret)

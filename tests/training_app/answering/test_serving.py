@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app import pools
-from agents_app.keys import revoke
+from agents_app.keys import create_key, revoke
 from agents_app.models import Agent, ApiKey, Stamp
 from routerweb.background import Background
 from tests.training_app.served import application, promoted
@@ -231,6 +231,32 @@ def test_the_first_request_starts_one_watcher(app, model, settings, monkeypatch)
         assert not looked.acquire(blocking=False)
     finally:
         serving._watcher.stop()
+
+
+def test_a_new_key_is_seen_while_the_encoder_is_loaded(app, model, settings, monkeypatch):
+    """Loading takes seconds; the watcher does not wait for it."""
+    assert app.route().status_code == 200
+    settings.BACKGROUND_THREADS = True
+    loading, loaded, loads_in = threading.Event(), threading.Event(), []
+
+    def load(_pools) -> None:
+        loads_in.append(threading.current_thread())
+        loading.set()
+        loaded.wait(5)
+
+    monkeypatch.setattr(serving.described, "make_ready", load)
+    start = Background.start  # the other threads would wait for this test's transaction
+    monkeypatch.setattr(Background, "start", lambda one, rest=0.0: one is serving._preparer and start(one, rest))
+    try:
+        serving.watch_once()
+        assert loading.wait(10)
+        key, secret = create_key("new", [model.pool], ["route"])
+        serving.watch_once()
+        assert serving.caller_of(secret, serving.served()).pk == key.pk
+        assert threading.current_thread() not in loads_in
+    finally:
+        loaded.set()
+        serving._preparer.stop()
 
 
 def test_after_a_fork_locks_are_new_and_models_stay(model, in_memory):
