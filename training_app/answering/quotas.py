@@ -38,7 +38,7 @@ class Exceeded(Exception):
     def __init__(self, message: str, seconds: float, hint: str = "") -> None:
         super().__init__(message)
         self.seconds = max(math.ceil(seconds - 1e-6), 1)
-        self.hint = hint or f"Try again in {self.seconds} seconds."
+        self.hint = hint or f"Try again in {self.seconds} second{'' if self.seconds == 1 else 's'}."
 
 
 class Exhausted(Exceeded):

@@ -53,6 +53,12 @@ def export(folder: Path, *words: str) -> None:
     call_command("export_decisions", str(folder), "--pool", "support", *words)
 
 
+@pytest.mark.parametrize("day", ["yesterday", "2026-02-30"])
+def test_a_day_that_is_none_is_named(pool: Pool, tmp_path: Path, day: str) -> None:
+    with pytest.raises(CommandError, match=f"'{day}' is no day or moment, such as 2026-03-01"):
+        export(tmp_path / "days", "--since", day)
+
+
 def test_a_row_holds_the_answer_and_its_outcome(kept: Sequence[Decision], tmp_path: Path) -> None:
     export(tmp_path / "out", "--format", "jsonl")
     first, second, third = lines(tmp_path / "out")

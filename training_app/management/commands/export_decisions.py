@@ -1,5 +1,6 @@
 """Write a pool's decisions to files."""
 
+from argparse import ArgumentTypeError
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,12 @@ class Command(BaseCommand):
 
 
 def _moment(words: str) -> datetime:
-    """A day or a moment, of the installation's time zone where it names none. Raises ValueError."""
-    day = parse_date(words)
-    moment = datetime(day.year, day.month, day.day) if day else parse_datetime(words)
+    """A day or a moment, of the installation's time zone where it names none. Raises ArgumentTypeError."""
+    try:
+        day = parse_date(words)
+        moment = datetime(day.year, day.month, day.day) if day else parse_datetime(words)
+    except ValueError:  # a day that no month has
+        moment = None
     if moment is None:
-        raise ValueError(words)
+        raise ArgumentTypeError(f"{words!r} is no day or moment, such as 2026-03-01 or 2026-03-01T12:00")
     return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
