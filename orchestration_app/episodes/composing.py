@@ -5,7 +5,7 @@ where somebody was still to be called when the episode ended; it is named, so th
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -103,18 +103,21 @@ def not_called(
     rows: Sequence[Step],
     names: Names,
     reasons: Mapping[int, str],
-    lacked: Callable[[int], str] = lambda agent: "",
+    allowed: Collection[int],
+    lacked: Callable[[int], str],
 ) -> list[Json]:
     """Who was still to be called when paths ended for another reason than the policy's own (`reasons` by path). An entry without an
-    agent says that somebody was, and that the policy does not say who. `lacked` says of an agent (id) what the budget lacked."""
+    agent says that somebody was, and that the policy does not say who. Whoever was not among the `allowed` was not called for that,
+    whatever ended the path. `lacked` says of an agent (id) what the budget lacked."""
     why_not: dict[int | None, Json] = {}
     called = {row.agent for row in rows}
     for path, reason in reasons.items():
         for agent in _still_wanted(policy, messages, rows, path):
             if agent is None or agent not in called:
                 name = "" if agent is None else name_of(names, agent)
-                why = lacked(agent) if agent is not None and reason == "budget" else ""
-                why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": why})
+                own = reason if agent is None or agent in allowed else "no_agents"
+                why = lacked(agent) if agent is not None and own == "budget" else ""
+                why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": own, "why": why})
     return list(why_not.values())
 
 

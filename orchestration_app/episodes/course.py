@@ -355,7 +355,13 @@ class Course:
         reasons = dict(enumerate(ended.reasons)) or dict.fromkeys(range(self.episode.paths), ended.stop_reason)
         if open_ := {path: reason for path, reason in reasons.items() if reason != "stop"}:
             missing += composing.not_called(
-                self.decider.policy, self.episode.messages, rows, self.names, open_, self._lacked
+                self.decider.policy,
+                self.episode.messages,
+                rows,
+                self.names,
+                open_,
+                self.episode.plan["agents"],
+                self._lacked,
             )
         answer = composing.composed(rule, rows, self.names, missing)
         status = Episode.Status.PARTIAL if missing else Episode.Status.DONE

@@ -108,6 +108,18 @@ def test_an_agent_of_the_set_without_an_executor_is_missing(
     assert told["missing"] == [{"agent": 2, "name": "Checker", "step": None, "reason": "no_agents", "why": ""}]
 
 
+def test_an_agent_that_the_request_leaves_out_is_not_missing_for_the_budget(
+    crew: Pool, executor: Callable[..., Any], app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routed(crew, monkeypatch)
+    for number in (1, 2):
+        executor(number, script={"do": "say", "text": "done"}, most_cost=0.05)
+    told = app.post("/api/orchestrate/", TASK | {"agents": [1], "budget": 0.01}).json()
+    assert {one["name"]: (one["reason"], one["why"]) for one in told["missing"]} == {
+        "Billing": ("budget", "needs up to 0.05, and 0.01 of 0.01 is left"), "Checker": ("no_agents", "")
+    }  # fmt: skip
+
+
 def test_nobodys_answer_is_failed(two: None, executor: Callable[..., Any], app: Application) -> None:
     for number in (0, 1):
         executor(number, script={"do": "say", "fails": "down"}, retries=0)
