@@ -22,7 +22,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from routerweb import background
 from tests import migrated, opening, orchestration
 from tests.on_postgresql import binary
-from tests.thorough import ALL_FOR_BOTH, CASES, EVERYTHING, SOME_CASES
+from tests.thorough import ALL_FOR_BOTH, EVERYTHING, SOME_CASES
 
 opening.in_tests()
 # Collecting makes little but what stays: the collector is to look seldom, from here on.
@@ -90,13 +90,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def some_cases(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test all cases, or of one with more than CASES the first and the last."""
-    families: dict[str, list[pytest.Item]] = {}
+    """Of each test the first case, or all where the databases may differ and that is asked for."""
+    seen: set[str] = set()
     for item in items:
-        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in families.values():
-        whole = len(cases) <= CASES or (ALL_FOR_BOTH and is_for_both(cases[0]))
-        yield from cases if whole else (cases[0], cases[-1])
+        family = item.nodeid.partition("[")[0]
+        if family not in seen or (ALL_FOR_BOTH and is_for_both(item)):
+            yield item
+        seen.add(family)
 
 
 def in_turns(files: list[Path], waiting: set[Path], longest: set[Path]) -> dict[Path, float]:

@@ -1,15 +1,14 @@
 """How much is tested: everything in CI and by `make test-everything`. `make test` leaves out what repeats or takes seconds,
-marked `at_length`, takes two cases of a test with more than three, and makes fewer of the cases that are made; one of each kind
-stays. CI, which has had every case on SQLite, takes two on PostgreSQL too where the databases cannot differ."""
+marked `at_length`, takes the first case of a test with several, and makes fewer of the cases that are made; one of each kind
+stays. CI, which has had every case on SQLite, takes the first on PostgreSQL too where the databases cannot differ."""
 
 import os
 
 EVERYTHING = os.environ.get("TEST_EVERYTHING") == "1"
-#: Whether of a test with more cases than CASES only the first and the last are taken, as `make test` does.
+#: Whether of a test with several cases only the first is taken, as `make test` does.
 SOME_CASES = os.environ.get("SOME_CASES") in ("1", "alike") and not EVERYTHING
 #: Whether tests in which the databases may differ keep all their cases even so.
 ALL_FOR_BOTH = os.environ.get("SOME_CASES") == "alike"
-CASES = 3
 
 
 def many(count: int, few: int | None = None) -> int:

@@ -30,6 +30,7 @@ def test_a_line_without_agents_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
             texts.written("one")
 
 
+@pytest.mark.at_length
 def test_both_routers_are_measured_and_copies_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "one"
     folder.mkdir()

@@ -20,7 +20,7 @@ from google.protobuf.json_format import MessageToDict
 
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.process, pytest.mark.any_database, pytest.mark.at_length]
 VERSIONS = pytest.mark.parametrize("version", ["1.0", "0.3"])
 
 
@@ -58,7 +58,6 @@ async def answer(client: Any, request: SendMessageRequest) -> Message:
     return one.message
 
 
-@pytest.mark.at_length
 @VERSIONS
 def test_a_message_is_routed(server: Server, version: str) -> None:
     async def walk(card: Any, client: Any) -> Any:
@@ -77,7 +76,6 @@ def test_a_message_is_routed(server: Server, version: str) -> None:
     assert told["contextId"]
 
 
-@pytest.mark.at_length
 @VERSIONS
 def test_what_is_wrong_is_raised(server: Server, version: str) -> None:
     async def walk(_card: Any, client: Any) -> None:

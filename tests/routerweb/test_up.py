@@ -173,6 +173,7 @@ def up(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], st
         process.wait()
 
 
+@pytest.mark.at_length
 def test_it_migrates_an_empty_database_and_the_web_server_waits_for_it(
     up: Callable[..., tuple], tmp_path: Path
 ) -> None:

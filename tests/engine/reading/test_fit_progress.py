@@ -31,7 +31,14 @@ def test_a_fit_that_was_not_planned_is_the_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"encoder": "fast"}, {"encoder": "linear"}, {"svm_c": 1.0}, {"encoder": "stack"}]
+    "settings",
+    [
+        {},
+        {"encoder": "fast"},
+        {"encoder": "linear"},
+        {"svm_c": 1.0},
+        pytest.param({"encoder": "stack"}, marks=pytest.mark.at_length),
+    ],
 )
 def test_the_number_of_a_whole_search_never_falls(settings: dict[str, object]) -> None:
     words = ["refund", "parcel", "login"]

@@ -80,7 +80,8 @@ def test_it_goes_on_to_the_same_policy(changes: dict) -> None:
             assert np.array_equal(bias, other)
 
 
-@pytest.mark.parametrize("mode", ["jaccard", pytest.param("log", marks=pytest.mark.at_length)])
+@pytest.mark.at_length
+@pytest.mark.parametrize("mode", ["jaccard", "log"])
 def test_it_learns(mode: str) -> None:
     config = settings(reward_mode=mode, total_steps=2000, epsilon_decay_steps=1000, learning_rate=0.003)
     *_, last = learn_published(config, env_of(config), sparse(300, 0), sparse(100, 1))

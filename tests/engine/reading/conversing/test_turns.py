@@ -173,6 +173,7 @@ class TestFitting:
         strange = [replace(turn, text=text_of(str(turn.text), others[i])) for i, turn in enumerate(first) if others[i]]
         assert share_right(scorer, strange) >= share_right(scorer, first) - 0.05
 
+    @pytest.mark.at_length
     def test_a_turn_that_reads_like_a_first_one_is_known(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
         scorer = learnt[0]
         assert isinstance(scorer, TurnsMargins)

@@ -90,6 +90,7 @@ def test_the_same_rows_and_seed_give_the_same_teacher(tiny: Path, fitted: Teache
     assert tensor_bytes(again.tensors()) == tensor_bytes(fitted.tensors())
 
 
+@pytest.mark.at_length
 def test_what_an_agent_was_not_asked_teaches_nothing(tiny: Path, fitted: TeacherMargins) -> None:
     asked = ROWS.asked.copy()
     asked[::2, 0] = False
