@@ -79,19 +79,29 @@ def resize(settings: QueueSettings, query_ids: Collection[int] | None = None) ->
     every.exclude(needed=0).filter(unasked).update(needed=0)
 
 
+#: So many open queries are looked at for what a setting would do: lots are drawn evenly, so that those of others are much the same.
+SAMPLED = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What a queue's settings mean for what is open: of `queries`, how many are asked of several people, kept blind, and flagged for
-    evaluation."""
+    """What a queue's settings mean for what is open: of `queries`, SAMPLED at most, how many are asked of several people, kept blind,
+    and flagged for evaluation."""
 
     queries: int
     overlap: int
     blind: int
     evaluation: int
 
+    @property
+    def some_of_all(self) -> bool:
+        """Whether there may be more than were looked at."""
+        return self.queries == SAMPLED
+
 
 def effect_of(settings: QueueSettings) -> Shares:
-    """What these settings, saved or not, would do to the queries that are to be asked about. One database query."""
+    """What these settings, saved or not, would do to the queries that are to be asked about, or to the first SAMPLED of them. One
+    database query."""
 
     def below(lot: str, share: float) -> Count:
         return Count("pk", filter=Q(**{f"{lot}__lt": round(share * LOTS)}))
@@ -99,7 +109,7 @@ def effect_of(settings: QueueSettings) -> Shares:
     questions = QueueItem.objects.filter(
         pool=settings.pool, agent=None, wanted=True, decided=False, query__deleted_at__isnull=True
     )
-    counts = questions.aggregate(
+    counts = questions.order_by()[:SAMPLED].aggregate(
         queries=Count("pk"),
         overlap=below("overlap_lot", settings.overlap_share),
         blind=below("blind_lot", settings.blind_share),

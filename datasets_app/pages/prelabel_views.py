@@ -22,6 +22,7 @@ from datasets_app.pages.labeling_forms import BudgetForm, PrelabelForm, PromptFo
 from datasets_app.prelabeling import agreement, prompts
 from datasets_app.prelabeling import jobs as prelabel
 from routerweb.http import page, wants_fragment
+from routerweb.pages import paging
 from routerweb.pages.shown_errors import show_errors_in
 
 #: Queries that "try and look" asks about.
@@ -118,7 +119,7 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "estimate": estimate,
         "llm": llm.connection(),
-        "waiting": prelabel.unlabeled(pool).count(),
+        "waiting": paging.total(prelabel.unlabeled(pool)),
         "may_connect": Role.ADMIN in roles_of(request.user),
         "prompt": prompts.current(pool),
         "jobs": [

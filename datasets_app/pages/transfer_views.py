@@ -24,12 +24,13 @@ from agents_app.views.forms import SeveralAgentsForm
 from datasets_app.figures import progress
 from datasets_app.files import ddqn_router, exports, imports, undoing, uploads
 from datasets_app.labels import snapshots
-from datasets_app.models import Import, Query, Snapshot
+from datasets_app.models import Import, Snapshot
 from datasets_app.pages import import_columns
 from datasets_app.pages.transfer_forms import ExportForm, ImportForm
 from datasets_app.queries import adding, splits
 from datasets_app.traces import exports as trace_exports
 from routerweb.http import Crumb, page, takes_file, wants_fragment
+from routerweb.pages import paging
 from routerweb.pages.downloads import download
 from routerweb.pages.shown_errors import show_errors
 from training_app.engine.data.files import formula_safe
@@ -234,7 +235,7 @@ def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResp
 def export_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that writes a file, with how many queries each choice holds."""
     pool = get_pool(request, slug)
-    figures = {"all": Query.objects.of(pool).count(), "gold": progress.gold(pool)}
+    figures = {"all": progress.labeled(pool).queries, "gold": progress.gold(pool)}
     context = {"pool": pool, "form": ExportForm(pool), "figures": figures}
     return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool))
 
@@ -289,7 +290,7 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "snapshots": Paginator(snapshots_of_pool, ROWS).get_page(request.GET.get("page")),
         "gold": progress.gold(pool),
-        "llm": splits.labeled_by_llm_alone(pool).count(),
+        "llm": paging.total(splits.labeled_by_llm_alone(pool)),
         "llm_counts": splits.with_llm(pool, None),
     }
     return page(request, "datasets_app/snapshots.html", context, title=_("Snapshots"), crumbs=_crumbs(pool))

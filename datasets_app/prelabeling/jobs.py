@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
@@ -49,10 +49,9 @@ class Estimate:
 
 def unlabeled(pool: Pool) -> "QuerySet[Query]":
     """The queries that a job is about where nobody chose any: those without gold and without an LLM's label."""
-    llm_labels = Label.objects.current().filter(source=Label.Source.LLM)
+    by_llm = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
     open_states = (Query.State.UNLABELED, Query.State.DRAFT, Query.State.LABELED, Query.State.DISAGREEMENT)
-    queries = Query.objects.of(pool).filter(state__in=open_states)
-    return queries.exclude(pk__in=llm_labels.filter(query__dataset__pool=pool).values("query"))
+    return Query.objects.of(pool).filter(~Exists(by_llm), state__in=open_states)
 
 
 def estimate(

@@ -13,6 +13,7 @@ from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
+from routerweb.pages import paging
 from tests.clients import signed_in
 from tests.datasets_app.addresses import url
 
@@ -68,6 +69,22 @@ def test_what_a_setting_does_shows_before_it_is_saved(client, pool, queries):
     assert QueueSettings.objects.get(pool=pool).overlap_share == before.overlap_share
     wrong = client.get(url("settings_queue", pool), asked | {"overlap": "0"}, headers={"HX-Request": "true"})
     assert "cannot be used" in wrong.content.decode()
+
+
+def test_of_a_long_queue_a_part_is_looked_at_and_the_page_says_so(client, pool, queries, monkeypatch):
+    queue.fill(pool)
+    for looked_at, said in ((len(queries) + 1, False), (len(queries) - 2, True)):
+        monkeypatch.setattr(queue, "SAMPLED", looked_at)
+        html = client.get(url("settings_queue", pool)).content.decode()
+        assert f"0 of {min(looked_at, len(queries))} queries get" in html
+        assert ("Counted among" in html) is said
+
+
+def test_many_queries_without_a_label_are_not_counted_to_the_last(client, pool, queries, settings, monkeypatch):
+    settings.LLM_MODEL = "m"
+    monkeypatch.setattr(paging, "COUNTED", len(queries) - 2)
+    html = client.get(url("prelabel", pool)).content.decode()
+    assert re.search(r"(About|More than) \d+ queries have no label yet", html)
 
 
 @pytest.mark.parametrize(
