@@ -26,7 +26,7 @@ from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.folders import read_folder
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.reading import sentences
-from training_app.engine.reading.descriptions import FEATURES, LIMIT, Descriptions
+from training_app.engine.reading.descriptions import FEATURES, LIMIT, Descriptions, bounded
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import SET_PRIOR, set_features
@@ -139,7 +139,8 @@ def learned(pools: Sequence[list[Part]]) -> NDArray[np.float64]:
 
 def answered(one: Part, weights: NDArray[np.float64]) -> tuple[FloatArray, BoolArray]:
     """(log-odds float32[N, A], the sets of highest expected Jaccard bool[N, A])."""
-    odds = np.clip(one.features @ weights, -LIMIT, LIMIT).astype(np.float32)
+    raw = np.clip(one.features @ weights, -LIMIT, LIMIT)
+    odds = np.array([bounded(*row) for row in zip(raw, one.features, strict=True)], np.float32)
     return odds, BayesPolicy(1.0, 0.0).sets(odds, np.ones(odds.shape, np.bool_))[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from training_app.engine.data.conversations import Message, Turn
 from training_app.engine.data.examples import Agent
-from training_app.engine.reading.descriptions import FEATURES, Descriptions, clauses_of
+from training_app.engine.reading.descriptions import FEATURES, Descriptions, clauses_of, says_something
 from training_app.engine.routing.router import Router
 
 POOL = (
@@ -113,3 +113,38 @@ def test_a_text_in_which_nothing_is_read_is_not_for_everybody_however_large_the_
     # Nobody is the likeliest set, and not certain.
     assert route.confidence < 0.97
     assert sum(route.scores.values()) <= 0.51
+
+
+#: Texts that say nothing of what they are about: numbers of things, addresses, names, and no language at all.
+MEANINGLESS = (
+    "12345", "99.99", "2024-11-28", "0049 171 5551234", "4711-0815-AB", "ORD-12345", "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "anna.schmidt@example.com", "https://example.com/a/b?c=d", "Anna Schmidt", "lorem ipsum dolor sit amet", "qwertz uiop",
+    "TG9yZW0gaXBzdW0gZG9sb3Igc2l0IGFtZXQ=", "null", "...",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [5, 10, 30, 100])
+@pytest.mark.parametrize("kind", ["words", "meaning", "examples"])
+def test_a_text_that_says_nothing_of_any_agent_names_hardly_one_however_large_the_pool(kind: str, size: int) -> None:
+    things = ("flights", "bags", "refunds", "miles", "visas", "meals", "seats", "gates", "fares", "pets")
+    doings = ("book", "change", "lose", "pay", "ask", "rebook", "plan", "cancel", "find", "sell")
+    pairs = [(thing, doing) for doing in doings for thing in things][:size]
+    agents = [Agent(i, f"{doing} {thing}", f"{doing} {thing} for guests") for i, (thing, doing) in enumerate(pairs)]
+    examples = {agent.id: [f"I need help with {agent.name}"] for agent in agents} if kind == "examples" else None
+    router = Router.of_descriptions(Descriptions(agents, meaning=kind != "words", examples=examples))
+    named = {text: len(router.route(text).agents) for text in MEANINGLESS}
+    assert max(named.values()) <= 5, named
+    # Numbers and addresses have no meaning that could be like an agent's.
+    assert not any(named[text] for text in MEANINGLESS[:9]), named
+    route = router.route(f"{agents[0].description}, please")
+    assert route.agents[:1] == (0,)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("5G plans", True), ("12345", False), ("Ann@x.example,", False), ("ORD-12345 4711", False), ("ORD-12345", False),
+     ("order ORD-12345", True), ("B2B", False),
+     ("订单12345", True), ("@Billing", True), ("it's 99", True), ("a b", False), ("", False)],
+)  # fmt: skip
+def test_what_names_things_alone_says_nothing(text: str, says: bool) -> None:
+    assert says_something(text) is says

@@ -28,7 +28,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import USER, before, text_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
-from training_app.engine.reading.conversing.said import WORD, WordLikeness, phrases
+from training_app.engine.reading.conversing.said import WordLikeness, phrases
 from training_app.engine.reading.scorers import fit_platt
 
 NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five sets that are not test
@@ -36,10 +36,14 @@ NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five se
 #: ALIKE between words does. Chosen on the demo pool and on first turns.
 UNLIKE, ALIKE = 0.35, 0.10
 LIMIT = 8.0  # log-odds beyond this say nothing more
-MOST_UNREAD = 0.5  # agents that a text needs at most, in expectation, in which nothing was read: then nobody is likelier than any set
+#: Agents that a text needs at most, in expectation: nine in ten texts of the pools that taught the weights need three or fewer. And of
+#: a text in which nothing was read: then nobody is likelier than any set.
+MOST_NEEDED, MOST_UNREAD = 3, 0.5
 EARLIER = 3  # user turns before the last that carry over, each with a word of its own
 #: Characters and words of a text of which an explanation leaves out each word in turn: each is one more reading, of 3 ms.
 LONGEST_EXPLAINED, MOST_EXPLAINED = 1_000, 60
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+DIGITS = 3  # of a number of an order, a flight or a telephone; fewer stand in words (B2B, 5G)
 LEAST_SAID = 0.05  # log-odds below which a word is not named
 _WHOLE_WORD = re.compile(r"\w+(?:['’-]\w+)*")
 MOST_CLAUSES, LEAST_CLAUSE = 4, 10  # clauses that are read each for itself, and characters of one
@@ -139,15 +143,11 @@ class Descriptions:
         self.confidence: NDArray[np.float64] = _of_file()["confidence"][kind]
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
-        """The log-odds that each text needs each agent, float32[N, A]. Where nothing in a text is like any agent, the weights make the
-        same small chance of each, and in a large pool that makes a set of everybody: all chances together are at most MOST_UNREAD."""
+        """The log-odds that each text needs each agent, float32[N, A], as `bounded` leaves them."""
         log_odds = np.empty((len(texts), len(self.agents)), np.float32)
         for row, text in enumerate(texts):
             features = self.features(text)
-            log_odds[row] = np.clip(features @ self.weights, -LIMIT, LIMIT)
-            if len(self.agents) and not features[:, READ].any():
-                each = MOST_UNREAD / len(self.agents)
-                log_odds[row] = np.minimum(log_odds[row], np.log(each / (1 - each)))
+            log_odds[row] = bounded(np.clip(features @ self.weights, -LIMIT, LIMIT), features)
             if self.labeled is not None:
                 log_odds[row] = self.labeled.beside(log_odds[row], sentences.embed([str(text)])[0])
         return log_odds
@@ -159,7 +159,7 @@ class Descriptions:
     def alike(self, text: str) -> FloatArray:
         """The same in the agents' order, not rounded, float32[A]."""
         alike = self._alike(str(text))[2]
-        if self.meaning and WORD.search(text):
+        if self.meaning and says_something(text):
             total = alike / np.float32(1 + NAME / 2)
             alike = np.clip(np.where(total < UNLIKE, ALIKE / UNLIKE * total, ALIKE + total - UNLIKE), 0, 1)
         return np.asarray(alike, np.float32)
@@ -196,7 +196,7 @@ class Descriptions:
     def _alike(self, text: str) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """(words, nearest, alike, float32[A] each; the cosine to what needs nobody)."""
         words = self._words.of(text)
-        if not self.meaning or not WORD.search(text):
+        if not self.meaning or not says_something(text):
             return words, np.zeros_like(words), words, 0.0
         vector = sentences.embed([text])[0]
         vectors, first = self._said
@@ -258,6 +258,46 @@ class Descriptions:
         names = [text[start:end].lower() for start, end in spans]
         parts = [[(n, float(w)) for n, w in zip(names, own, strict=True) if abs(w) >= LEAST_SAID] for own in weights.T]
         return [sorted(dict(own).items(), key=lambda part: -abs(part[1]))[:top] for own in parts]
+
+
+def bounded(log_odds: NDArray[np.float64], features: FloatArray) -> NDArray[np.float64]:
+    """The log-odds of one text, [A], from its features float32[A, FEATURES], none of them higher than before.
+
+    The weights give each agent its chance alone. Of a text that the descriptions say nothing of, such as a name, each gets the same
+    small one, and in a large pool a set of everybody was the best answer to that. So all chances together are at most MOST_NEEDED, and
+    at most MOST_UNREAD where nothing tells the agents apart: nothing was read, or none is likelier needed than not while more than one
+    of those beyond the MOST_NEEDED likeliest would be."""
+    if not len(log_odds):
+        return log_odds
+    log_odds = _lowered(log_odds, MOST_NEEDED)
+    chances = np.sort(_chance(log_odds))[::-1]
+    alike = chances[0] < 0.5 and chances[MOST_NEEDED:].sum() > 1
+    return _lowered(log_odds, MOST_UNREAD) if alike or not features[:, READ].any() else log_odds
+
+
+def _lowered(log_odds: NDArray[np.float64], most: float) -> NDArray[np.float64]:
+    """All log-odds less by the same, so that the chances together are at most `most`; as they are where these are not more."""
+    if _chance(log_odds).sum() <= most:
+        return log_odds
+    low, high = 0.0, 4 * LIMIT
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _chance(log_odds - middle).sum() > most else (low, middle)
+    return log_odds - high
+
+
+def _chance(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
+
+
+def says_something(text: str) -> bool:
+    """Whether there is a word in a text, which has a meaning; addresses and numbers of things name something, and need nobody."""
+    return any(_LETTERS.search(part) and not _is_identifier(part) for part in text.split())
+
+
+def _is_identifier(part: str) -> bool:
+    """Whether it is an address, or a number of an order or the like. Other scripts write words and numbers without a space."""
+    return part.isascii() and ("://" in part or "@" in part.strip("@.,;:!?") or sum(map(str.isdigit, part)) >= DIGITS)
 
 
 def clauses_of(text: str) -> list[str]:
