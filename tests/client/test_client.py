@@ -219,3 +219,19 @@ def test_a_key_that_was_read_from_a_file_has_its_line_end_taken_off() -> None:
 def test_an_answer_that_is_no_object_is_no_answer_of_routerweb(called: Callable[..., Any]) -> None:
     with pytest.raises(Refused, match="not as Routerweb does"):
         called([(200, [1], {})], "route", "bag")
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "body", "lacks"),
+    [("route", ("bag",), {"agents": [0]}, "'agent_names'"), ("route", ("bag",), GOOD | {"scores": 3}, "a route"),
+     ("route_batch", (["bag"],), {}, "'results'"), ("route_batch", (["bag"],), {"results": [{}]}, "'agents'"),
+     ("agents", (), {"agent": []}, "'agents'"), ("agents", (), {"agents": [{"id": 1}]}, "'code'"),
+     ("agents", (), {"agents": 7}, "its agents"), ("proposals", (), {"proposals": [{"id": 1}]}, "'kind'"),
+     ("decide_proposal", (1, "decline"), {}, "'id'")],
+)  # fmt: skip
+def test_an_answer_that_lacks_a_field_is_refused_with_what_it_lacks(
+    called: Callable[..., Any], method: str, words: tuple[Any, ...], body: Any, lacks: str
+) -> None:
+    with pytest.raises(Refused, match=lacks) as raised:
+        called([(200, body, {})], method, *words)
+    assert raised.value.code == "unknown"

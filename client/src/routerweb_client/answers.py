@@ -1,6 +1,7 @@
 """What comes back: answers, agents, and why there is none."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,30 @@ class Refused(RouterwebError):
     def __init__(self, status: int, code: str, message: str, field: str = "", hint: str = "") -> None:
         super().__init__(f"{message} {hint}".strip())
         self.status, self.code, self.field, self.hint = status, code, field, hint
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raises Refused where an answer of the server lacks a field that is read meanwhile, or has it in another form."""
+    try:
+        yield
+    except KeyError as error:
+        message = f"The server's answer lacks {error.args[0]!r}: {what} cannot be read."
+    except (TypeError, ValueError, AttributeError) as error:
+        message = f"The server's answer is not in Routerweb's form: {what} cannot be read ({error})."
+    else:
+        return
+    hint = "Compare the versions of the client and the server, and what stands between them."
+    raise Refused(200, "unknown", message, hint=hint)
+
+
+def listed(payload: Mapping[str, Any], name: str) -> list[Any]:
+    """The list of that name in an answer. Raises Refused."""
+    with reading(f"its {name}"):
+        values = payload[name]
+        if not isinstance(values, list):
+            raise TypeError(f"{name!r} is no list")
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +70,23 @@ class Answer:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Answer":
-        """An answer of the server."""
-        return cls(
-            tuple(body["agents"]),
-            tuple(body["agent_names"]),
-            body["abstained"],
-            body["confidence"],
-            {int(agent): score for agent, score in body["scores"].items()},
-            body["stop_reason"],
-            body["model"],
-            body["decision_id"],
-            warnings=tuple(body.get("warnings", ())),
-            agent_keys=tuple(body.get("agent_keys", ())),
-            continues=body.get("continues"),
-            continues_confidence=body.get("continues_confidence"),
-            raw=body,
-        )
+        """An answer of the server. Raises Refused."""
+        with reading("a route"):
+            return cls(
+                tuple(body["agents"]),
+                tuple(body["agent_names"]),
+                body["abstained"],
+                body["confidence"],
+                {int(agent): score for agent, score in body["scores"].items()},
+                body["stop_reason"],
+                body["model"],
+                body["decision_id"],
+                warnings=tuple(body.get("warnings", ())),
+                agent_keys=tuple(body.get("agent_keys", ())),
+                continues=body.get("continues"),
+                continues_confidence=body.get("continues_confidence"),
+                raw=body,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +103,9 @@ class Agent:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Agent":
-        """An agent as the server lists it."""
-        return cls(**{name: body[name] for name in cls.__slots__ if name in body})
+        """An agent as the server lists it. Raises Refused."""
+        with reading("an agent"):
+            return cls(**{name: body[name] for name in cls.__slots__ if name in body or name != "key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +124,7 @@ class Proposal:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Proposal":
-        """A proposal as the server lists it."""
-        values: dict[str, Any] = {name: body[name] for name in cls.__slots__}
-        return cls(**values | {name: tuple(values[name]) for name in ("agents", "examples")})
+        """A proposal as the server lists it. Raises Refused."""
+        with reading("a proposal"):
+            values: dict[str, Any] = {name: body[name] for name in cls.__slots__}
+            return cls(**values | {name: tuple(values[name]) for name in ("agents", "examples")})

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack
 import httpx
 
 from routerweb_client import deadlines
-from routerweb_client.answers import Agent, Answer, Proposal, Unreachable
+from routerweb_client.answers import Agent, Answer, Proposal, Unreachable, listed
 from routerweb_client.calls import BUSY, Reply, Request, Timeouts, Tries
 from routerweb_client.circuit import Circuit
 from routerweb_client.local import LocalRouter
@@ -154,7 +154,10 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
         """The answers to many queries of one pool, in their order. Raises Refused and Unreachable."""
         body, alone = self._batch(queries, options, pool)
         try:
-            return [Answer.of(result) for result in self._route_call(Request("POST", "/route/batch/", body))["results"]]
+            return [
+                Answer.of(result)
+                for result in listed(self._route_call(Request("POST", "/route/batch/", body)), "results")
+            ]
         except Unreachable as error:
             return self._in_place(alone, error)
 
@@ -167,7 +170,7 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
     def agents(self, pool: str | None = None) -> list[Agent]:
         """The pool's agents. Raises Refused and Unreachable."""
         request = Request("GET", "/agents/", params=_body(pool or self._pool, {}))
-        return [Agent.of(agent) for agent in self._call(request, self._admitted())["agents"]]
+        return [Agent.of(agent) for agent in listed(self._call(request, self._admitted()), "agents")]
 
     def decisions(self, pool: str | None = None, **which: Any) -> Iterator[dict[str, Any]]:
         """The pool's kept decisions as the API has them, newest first, for a key of scope ops: read in parts, as they are asked for.
@@ -175,14 +178,14 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
         params: dict[str, Any] | None = self._decisions(pool, which)
         while params is not None:
             reply = self._reply_of(Request("GET", "/decisions/", params=params), self._admitted())
-            yield from reply.payload()["decisions"]
+            yield from listed(reply.payload(), "decisions")
             params = reply.next_part
 
     def proposals(self, pool: str | None = None) -> list[Proposal]:
         """What the pool's traffic says about its agents and nobody has decided yet. Raises Refused and Unreachable."""
         request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
         payload = self._call(request, self._admitted())
-        return [Proposal.of(proposal) for proposal in payload["proposals"]]
+        return [Proposal.of(proposal) for proposal in listed(payload, "proposals")]
 
     def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
         """Accept (`name`, `description`), decline or merge (`into`) a proposal. Raises Refused and Unreachable."""
@@ -276,7 +279,7 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
             payload = await self._route_call(Request("POST", "/route/batch/", body))
         except Unreachable as error:
             return self._in_place(alone, error)
-        return [Answer.of(result) for result in payload["results"]]
+        return [Answer.of(result) for result in listed(payload, "results")]
 
     async def report(self, decision_id: str, success: bool, **more: Any) -> None:
         """As `Client.report`."""
@@ -287,14 +290,14 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         """As `Client.agents`."""
         request = Request("GET", "/agents/", params=_body(pool or self._pool, {}))
         payload = await self._call(request, self._admitted())
-        return [Agent.of(agent) for agent in payload["agents"]]
+        return [Agent.of(agent) for agent in listed(payload, "agents")]
 
     async def decisions(self, pool: str | None = None, **which: Any) -> AsyncIterator[dict[str, Any]]:
         """As `Client.decisions`."""
         params: dict[str, Any] | None = self._decisions(pool, which)
         while params is not None:
             reply = await self._reply_of(Request("GET", "/decisions/", params=params), self._admitted())
-            for decision in reply.payload()["decisions"]:
+            for decision in listed(reply.payload(), "decisions"):
                 yield decision
             params = reply.next_part
 
@@ -302,7 +305,7 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
         """As `Client.proposals`."""
         request = Request("GET", "/proposals/", params=_body(pool or self._pool, {}))
         payload = await self._call(request, self._admitted())
-        return [Proposal.of(proposal) for proposal in payload["proposals"]]
+        return [Proposal.of(proposal) for proposal in listed(payload, "proposals")]
 
     async def decide_proposal(self, proposal_id: int, verdict: Verdict, **more: Any) -> Proposal:
         """As `Client.decide_proposal`."""
