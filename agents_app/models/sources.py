@@ -1,6 +1,7 @@
 """Where agents describe themselves: an agent card of A2A, or the tools of an MCP server."""
 
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Agent, Pool
@@ -51,6 +52,12 @@ class AgentSource(models.Model):
 
     def __str__(self) -> str:
         return self.address
+
+    @property
+    def described_in(self) -> str:
+        """What described the agent, in words: a list of agents names no way to call them, as a card does."""
+        listed = self.kind == self.Kind.CARD and not self.can_be_asked and not self.calling
+        return gettext("List of agents") if listed else self.get_kind_display()
 
     @property
     def can_be_asked(self) -> bool:

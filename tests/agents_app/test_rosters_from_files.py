@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from agents_app import pools, rosters
-from agents_app.models import Pool, Stamp
+from agents_app.models import AgentSource, Pool, Stamp
 from agents_app.pools import PoolError
 from datasets_app.models import Query
 from tests.agents_app.files.books import book
@@ -154,6 +154,7 @@ def test_examples_in_a_table_are_those_of_cards_and_other_columns_are_named(db: 
     rosters.add_several(made, listed, actor=None)
     agents = list(made.agents.order_by("number"))
     assert [list(pools.card_examples(agent)) for agent in agents] == [PHARMACY, LAB, []]
+    assert {source.described_in for source in AgentSource.objects.all()} == {"List of agents"}
     assert agents[0].keywords == ["pills", "drops"]
     assert set(Query.objects.values_list("text", "state")) == {(text, "unlabeled") for text in PHARMACY + LAB}
 
