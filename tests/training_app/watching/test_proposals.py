@@ -88,6 +88,17 @@ def test_a_look_finds_what_is_missing_and_what_overlaps(traffic: Pool) -> None:
     assert AgentProposal.objects.filter(kind=Kind.MISSING).count() == 1, "a look replaces what was open"
 
 
+def test_the_command_names_no_agent_that_has_no_name_yet(
+    traffic: Pool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(proposals, "words", lambda _proposal: [])  # as of queries without a word
+    call_command("propose_agents", "--pool", "support")
+    count = AgentProposal.objects.get(kind=Kind.MISSING).figures["count"]
+    lines = capsys.readouterr().out.splitlines()
+    assert f"Missing agent, not named yet ({count} queries)" in lines
+    assert "Overlapping agents: Billing, Shipping (30 queries)" in lines
+
+
 def test_a_proposal_stores_no_query(traffic: Pool) -> None:
     proposals.look(traffic)
     stored = list(AgentProposal.objects.values("agents", "decisions", "keys", "figures"))

@@ -25,6 +25,10 @@ class Command(BaseCommand):
         names = dict(pool.agents.values_list("number", "name"))
         for proposal in AgentProposal.objects.filter(pool=pool, state=AgentProposal.State.OPEN):
             about = proposal.name or ", ".join(names.get(number, str(number)) for number in proposal.agents)
-            self.stdout.write(f"{proposal.get_kind_display()}: {about} ({proposal.figures.get('count', 0)} queries)")
+            # Who accepts a missing agent names it, where no LLM has.
+            what = (
+                f"{proposal.get_kind_display()}: {about}" if about else f"{proposal.get_kind_display()}, not named yet"
+            )
+            self.stdout.write(f"{what} ({proposal.figures.get('count', 0)} queries)")
             for text in proposals.example_queries(proposal, 3):
                 self.stdout.write(f"    {' '.join(str(text).split())[:100]}")
