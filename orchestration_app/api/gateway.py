@@ -31,7 +31,7 @@ from training_app.api.views.chat import OF, conversation
 
 PREFIX = "agents/"
 STREAM = "text/event-stream"
-FAILED = "failed"
+FAILED, COMPLETED, INCOMPLETE = "failed", "completed", "incomplete"
 #: An episode that ended like this has no answer.
 NO_ANSWER = (Episode.Status.FAILED, Episode.Status.CANCELLED)
 Json = dict[str, Any]
@@ -257,7 +257,15 @@ class ResponseSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="`resp_` and the episode's id.")
     object = serializers.CharField(help_text="`response`.")
     created_at = serializers.IntegerField(help_text="Seconds since 1970.")
-    status = serializers.CharField(help_text="`completed`, or `failed` where there is no answer.")
+    status = serializers.CharField(
+        help_text="`completed`, `incomplete` where an agent's answer was cut, or `failed` where there is no answer."
+    )
+    incomplete_details = serializers.DictField(
+        child=serializers.JSONField(),
+        allow_null=True,
+        required=False,
+        help_text='Of a cut answer, `{"reason": "max_output_tokens"}`.',
+    )
     model = serializers.CharField(help_text="As it was asked for.")
     output = serializers.ListField(child=serializers.JSONField(), help_text="One message with the answer.")
     usage = serializers.DictField(child=serializers.JSONField(), help_text="Tokens of all calls.")
@@ -351,13 +359,14 @@ class ResponsesView(ApiView):
 
 def _response(answering: Answering, status: str, text: str | None) -> Json:
     tokens_in, tokens_out = answering.tokens
-    output = [] if text is None else [_message(answering, text)]
+    output = [] if text is None else [_message(answering, text, INCOMPLETE if status == INCOMPLETE else COMPLETED)]
+    cut = {"reason": "max_output_tokens"} if status == INCOMPLETE else None
     error = None
     if status == FAILED:
         error = {"code": "server_error", "message": str((answering.ended or {}).get("error") or text)}
     return {
         "id": f"resp_{answering.key}", "object": "response", "created_at": int(time.time()), "status": status,
-        "model": answering.model, "output": output, "error": error, "incomplete_details": None, "instructions": None,
+        "model": answering.model, "output": output, "error": error, "incomplete_details": cut, "instructions": None,
         "metadata": {}, "parallel_tool_calls": True, "temperature": None, "tool_choice": "auto", "tools": [], "top_p": None,
         "usage": {
             "input_tokens": tokens_in, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": tokens_out,
@@ -366,8 +375,8 @@ def _response(answering: Answering, status: str, text: str | None) -> Json:
     }  # fmt: skip
 
 
-def _message(answering: Answering, text: str, status: str = "completed") -> Json:
-    content = [{"type": "output_text", "text": text, "annotations": []}] if status == "completed" else []
+def _message(answering: Answering, text: str, status: str = COMPLETED) -> Json:
+    content = [{"type": "output_text", "text": text, "annotations": []}] if status != "in_progress" else []
     return {
         "id": f"msg_{answering.key.hex}",
         "type": "message",
@@ -383,8 +392,11 @@ async def _response_whole(answering: Answering) -> AsyncIterator[bytes]:
 
 
 def _status(answering: Answering) -> str:
-    """How a response ended: there is an answer, or a question; or there is none."""
-    return FAILED if (answering.ended or {}).get("status") in NO_ANSWER else "completed"
+    """How a response ended: there is an answer, or what is waited for, as whole as a model's request to approve a tool is; the answer
+    was cut; or there is none."""
+    if (answering.ended or {}).get("status") in NO_ANSWER:
+        return FAILED
+    return INCOMPLETE if answering.finish_reason == "length" else COMPLETED
 
 
 async def _response_events(answering: Answering) -> AsyncIterator[bytes]:
@@ -408,6 +420,7 @@ async def _response_events(answering: Answering) -> AsyncIterator[bytes]:
     text = "".join(pieces)
     yield event("response.output_text.done", **place, text=text, logprobs=[])
     yield event("response.content_part.done", **place, part={"type": "output_text", "text": text, "annotations": []})
-    yield event("response.output_item.done", output_index=0, item=_message(answering, text))
     status = _status(answering)
+    item = _message(answering, text, INCOMPLETE if status == INCOMPLETE else COMPLETED)
+    yield event("response.output_item.done", output_index=0, item=item)
     yield event(f"response.{status}", response=_response(answering, status, text) | {"router": answering.about()})

@@ -165,6 +165,7 @@ def test_an_answer_that_was_cut_is_not_whole(
         executor(0, "chat", "sk-secret", address=f"{address}/v1", model="m", price_in=1.0, price_out=1.0)
         answer = chat(app, text, stream=stream)
         told = app.post("/api/orchestrate/", {"task": text}).json()
+        response = app.post("/api/v1/responses", {"model": "agents/crew", "input": text, "stream": stream})
     last = chunks(answer.content)[-1] if stream else answer.json()
     assert last["choices"][0]["finish_reason"] == "length"
     missing = {"agent": 0, "name": "Triage", "reason": "length"}
@@ -172,6 +173,13 @@ def test_an_answer_that_was_cut_is_not_whole(
     assert (told["status"], told["missing"]) == (
         "partial", [missing | {"step": 0, "why": "the answer was cut at the most tokens that it may have"}]
     )  # fmt: skip
+    body = json.loads(response.content.decode().split("data: ")[-1])["response"] if stream else response.json()
+    assert not stream or "event: response.incomplete\n" in response.content.decode()
+    assert (body["status"], body["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (body["output"][0]["status"], "You may take" in body["output"][0]["content"][0]["text"]) == (
+        "incomplete",
+        True,
+    )
     # The text is in the answer, as far as it goes.
     whole = "You may take" if text == "triage" else f"## Triage\n\nYou may take\n\n## Billing\n\n{text}"
     assert {told["answer"], *Episode.objects.values_list("answer", flat=True)} == {whole}
@@ -229,7 +237,7 @@ def test_the_next_response_answers_an_agents_question(
     executor(0, script={"do": "echo", "asks": "Which account?"})
     first = app.post("/api/v1/responses", {"model": "agents/crew", "input": "refund"}).json()
     assert first["output"][0]["content"][0]["text"] == "Which account?"
-    assert first["router"]["status"] == "waiting"
+    assert (first["status"], first["incomplete_details"], first["router"]["status"]) == ("completed", None, "waiting")
     body = {"model": "agents/crew", "input": "4711", "previous_response_id": first["id"]}
     second = app.post("/api/v1/responses", body).json()
     assert (second["router"]["status"], second["output"][0]["content"][0]["text"]) == ("done", "4711")
