@@ -61,7 +61,7 @@ class ApprovalView(ReplyView):
         "approveCall", "Approve a call that waits for a person, or refuse it", of=OF, parts=("episode_id",), any_pool=False,
         body=shapes.ApprovalRequest, example={"approve": True},
         answers={200: (shapes.ResultSerializer, "What came of the episode", RESULT)},
-        errors=("not_found", "not_waiting", "missing"),
+        errors=("not_found", "not_waiting", "agent_away", "missing"),
     )  # fmt: skip
     def post(self, request: Request, episode_id: UUID) -> HttpResponse | Response:
         """An approved call is made; one that is refused has failed as denied, and the answer names its part as missing."""
@@ -74,5 +74,5 @@ class ApprovalView(ReplyView):
 
 
 def _refused(error: AsideError) -> Refused:
-    status = 409 if error.code == "not_waiting" else 400
+    status = 409 if error.code in ("not_waiting", "agent_away") else 400
     return Refused(status, error.code, str(error), field=error.field)

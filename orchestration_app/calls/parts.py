@@ -21,6 +21,7 @@ FAILURES = {
     "failed": "Who was called failed.",
     "not_allowed": "This site does not call that address or function.",
     "no_executor": "The agent has no executor.",
+    "not_now": "The agent is paused or retired.",
     "instruction": "The instruction cannot be drawn.",
     "busy": "No place for the call became free in time.",
     "budget": "The most that the call may cost does not fit the budget.",

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents_app import audit, privacy
+from agents_app.models import Agent
 from orchestration_app.calls.parts import Exchange, Reply, Spec
 from orchestration_app.models import Episode, Executor, Step
 
@@ -93,6 +94,14 @@ def needs_approval(spec: Spec, task: Sequence[str], said: Sequence[str] = ()) ->
     return not named or max(named + [amount for text in said for amount in amounts(text)]) > spec.approval_above
 
 
+def read_by_agent(messages: Sequence[Mapping[str, Any]], exchanges: Sequence[Exchange] = ()) -> str:
+    """What an agent reads of the user and what it asked before, for who approves its call. A message alone stands as it is; where
+    there are more, each begins with who said it."""
+    said = [(str(message.get("role", "")), str(message.get("content", ""))) for message in messages]
+    said += [turn for exchange in exchanges for turn in (("agent", exchange.question), ("user", exchange.answer))]
+    return said[0][1] if len(said) == 1 else "\n\n".join(f"{role}: {content}" for role, content in said)
+
+
 def contents(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """The texts of a conversation, all of which its agents read."""
     return [str(message.get("content", "")) for message in messages]
@@ -156,6 +165,8 @@ def decide(episode: Episode, approve: bool, call: int | None = None, *, why: str
     with transaction.atomic():
         row = _locked(episode.pk, call, APPROVAL)
         before = Aside.of(row.metadata)
+        if approve:
+            _check_agent(episode, row)
         detail = {"agent": row.agent, "call": row.call, "approved": approve}
         audit.record("call.decided", actor=actor, target=str(episode.pk), pool=episode.pool, detail=detail)
         if approve:
@@ -178,6 +189,21 @@ def _locked(key: UUID, call: int | None, kind: str) -> Step:
         calls = ", ".join(str(row.call) for row in fitting)
         raise AsideError(_("Several calls wait: choose one of %(calls)s.") % {"calls": calls}, "missing", "call")
     return fitting[0]
+
+
+def _check_agent(episode: Episode, row: Step) -> None:
+    """Nothing, where the agent may be called now. Raises AsideError: it was paused or retired while its call waited."""
+    agent = None if row.agent is None else Agent.objects.filter(pool_id=episode.pool_id, number=row.agent).first()
+    if agent is None or (agent.state == Agent.State.ACTIVE and agent.available):
+        return
+    words = (
+        _("%(agent)s is retired: its call cannot be made. Refuse it, or bring the agent back first.")
+        if agent.state == Agent.State.RETIRED
+        else _(
+            "%(agent)s is paused: its call cannot be made. Refuse it, or approve it once the agent is available again."
+        )
+    )
+    raise AsideError(words % {"agent": agent.name}, "agent_away", "approve")
 
 
 def _why_not(episode: Episode, waiting_rows: Sequence[Step], kind: str, call: int | None) -> str:

@@ -66,7 +66,8 @@ class Waits:
 @dataclass(slots=True)
 class Course:
     """One episode under way in this process. `stored` are its steps so far, in order; `between` lets in the episodes that are between
-    two calls; `shadows` are asked about its decisions once it has ended."""
+    two calls; `shadows` are asked about its decisions once it has ended; `callable` are the agents that may be
+    called now, None for all."""
 
     episode: Episode
     decider: Decider
@@ -82,6 +83,7 @@ class Course:
     shadows: Sequence[ShadowPolicy] = ()
     pool: str = ""
     limited: Limited | None = None
+    callable: frozenset[int] | None = None
     _decisions: list[tuple[int, Decision]] = field(default_factory=list)
     _sized: tuple[tuple[Call, ...], int] | None = None
     _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
@@ -214,7 +216,9 @@ class Course:
             if spec is not None and row.aim == "answer" and self._approved_first(spec):
                 # Waiting from the first: there is no moment in which it could look as if it had been made.
                 row.status = Step.Status.WAITING
-                row.metadata = {asides.KEY: Aside(asides.APPROVAL, self.episode.task).as_json()}
+                row.metadata = {
+                    asides.KEY: Aside(asides.APPROVAL, asides.read_by_agent(self.episode.messages)).as_json()
+                }
         self._rows |= {row.call: row for row in rows if row.call is not None}
         return rows
 
@@ -269,6 +273,9 @@ class Course:
         if row.status == Step.Status.WAITING:
             return Waits(aside)
         if row.status == Step.Status.ANSWERED:
+            if self.callable is not None and request.agent not in self.callable and spec is not None:
+                # It was paused or retired while the call waited.
+                return parts.Failure("not_now", parts.FAILURES["not_now"], aside.cost, attempts=0)
             if (
                 aside.kind == asides.INPUT
                 and spec is not None
@@ -276,7 +283,7 @@ class Course:
                 and self._approved_first(spec, aside)
             ):
                 # What was answered names an amount that nobody has approved.
-                question = f"{self.episode.task}\n\n{aside.exchanges[-1].answer}"
+                question = asides.read_by_agent(self.episode.messages, aside.exchanges)
                 return Waits(replace(aside, kind=asides.APPROVAL, question=question))
             row.status = Step.Status.RUNNING
             await self.ledger.write(Entry(self.episode.pk, self._attempt, [ended_call(row)]))

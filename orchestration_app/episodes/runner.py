@@ -199,6 +199,7 @@ class Runner:
             self.ledger, Wire(self._client), self._places, self._deciding, between, begun.stored, begun.orchestra.ways,
             begun.orchestra.shadows if begun.orchestra.is_active(begun.decider) else (),
             begun.orchestra.pool.slug, spending.limited(dict(begun.orchestra.limits), begun.episode.api_key_id),
+            begun.orchestra.callable,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

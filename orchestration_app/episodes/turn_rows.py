@@ -21,8 +21,8 @@ from orchestration_app.models import Step
 
 #: What the engine calls a failure of ours.
 KINDS = {
-    "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "busy": "unavailable",
-    "budget": "unavailable", "interrupted": "cut_off", "denied": "refused",
+    "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "not_now": "unavailable",
+    "busy": "unavailable", "budget": "unavailable", "interrupted": "cut_off", "denied": "refused",
 }  # fmt: skip
 
 

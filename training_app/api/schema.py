@@ -53,6 +53,10 @@ CODES: dict[str, tuple[int, str]] = {
     "pool_archived": (410, "The pool 'sales' was archived. Nothing is routed in it any more."),
     "pool_deleted": (410, "The pool 'sales' was deleted. Nothing is routed in it any more."),
     "gone": (410, "This query was deleted meanwhile."),
+    "agent_away": (
+        409,
+        "Billing is paused: its call cannot be made. Refuse it, or approve it once the agent is available again.",
+    ),
     "not_waiting": (409, "Nothing of the episode waits for that."),
     "ended": (409, "The run has ended already."),
     "running": (409, "This episode has not ended yet."),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from agents_app.background_work import jobs
 from agents_app.keys import create_key
@@ -141,7 +142,10 @@ def test_an_amount_of_an_earlier_message_needs_approval_too(held: None, app: App
         return whole
 
     for last in ("the one of seat 12", "the last one"):
-        assert [one["kind"] for one in talk(last)["questions"]] == ["approval"]
+        (question,) = talk(last)["questions"]
+        assert question["kind"] == "approval"
+        # Who approves reads what the agent will.
+        assert question["question"] == f"user: Refund 5,000 USD\n\nassistant: For which booking?\n\nuser: {last}"
         assert not Step.objects.filter(agent=1, attempts__gt=0).exists()
 
 
@@ -158,7 +162,7 @@ def test_an_amount_in_the_answer_to_a_question_is_approved_before_the_agent_read
         address = f"/api/episodes/{waiting['episode_id']}/"
         then = app.post(f"{address}input/", {"text": answer}).json()
         assert [one["kind"] for one in then["questions"]] == kinds
-    assert answer in then["questions"][0]["question"]
+    assert then["questions"][0]["question"] == f"user: Refund 20 USD or so\n\nagent: How much?\n\nuser: {answer}"
     done = Application(secret, _key).post(f"{address}approval/", {"approve": True}).json()
     assert (done["status"], done["outputs"][-1]["output"]) == ("done", answer)
 
@@ -171,6 +175,33 @@ def test_a_refused_call_is_never_made_and_its_part_is_missing(held: None, crew: 
     assert refused["status"] == "partial"
     assert (refused["missing"][0]["reason"], refused["missing"][0]["why"]) == ("denied", "the order was not paid")
     assert Step.objects.get(episode=key, call=1).attempts == 0
+
+
+@pytest.mark.parametrize(
+    ("away", "word"),
+    [({"available": False}, "paused"), ({"state": "retired", "retired_at": timezone.now()}, "retired")],
+)
+def test_an_agent_that_went_away_while_its_call_waited_is_not_called(
+    held: None, crew: Pool, app: Application, client: Client, admin_user: Any, away: dict[str, Any], word: str
+) -> None:
+    _key, secret = create_key("ops", [crew], ("ops", "route"))
+    ops = Application(secret, _key)
+    early, late = [app.post("/api/orchestrate/", TASK).json()["episode_id"] for _ in range(2)]
+    # Approved while the agent was there, and gone before a process goes on.
+    assert ops.post(f"/api/episodes/{early}/approval/", {"approve": True, "wait": False}).status_code == 200
+    crew.agents.filter(number=1).update(**away)
+    Stamp.bump()
+    episode = Episode.objects.get(pk=early)
+    runner.go_on_here(episode)
+    assert [(part["name"], part["reason"]) for part in episode.missing] == [("Billing", "not_now")]
+    refused = ops.post(f"/api/episodes/{late}/approval/", {"approve": True})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "agent_away")
+    assert f"Billing is {word}: its call cannot be made." in refused.json()["error"]["message"]
+    client.force_login(admin_user)
+    page = client.post(f"/p/crew/episodes/{late}/reply/", {"call": 1, "approve": "1"}, follow=True).content.decode()
+    assert f"Billing is {word}: its call cannot be made." in page
+    assert not Step.objects.filter(agent=1, attempts__gt=0).exists()
+    assert ops.post(f"/api/episodes/{late}/approval/", {"approve": False}).json()["status"] == "partial"
 
 
 def test_a_reply_that_nothing_waits_for_is_told_what_became_of_the_call(
