@@ -272,9 +272,11 @@ def _owned(cursor: "CursorWrapper", episodes: Collection[uuid.UUID]) -> dict[Any
 
 def _begin(cursor: "CursorWrapper", steps: Sequence[Step]) -> None:
     """Write the rows of calls that begin, and of paths that end."""
-    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    at_once = timezone.now()
+    now = connection.ops.adapt_datetimefield_value(at_once)
     values: list[Any] = []
     for step in steps:
+        step.at = at_once
         row = list(_VALUES(step))
         row[_PLACE["episode"]], row[_PLACE["at"]] = _key(step.episode_id), now
         for at in _JSON:

@@ -7,6 +7,7 @@ of the answer is missing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
 from django.db import transaction
 from django.db.models import F, Sum
@@ -58,6 +59,11 @@ def _month(limit: int) -> MonthSpend:
 def month() -> str:
     """The present month in UTC, as 2026-11."""
     return timezone.now().strftime("%Y-%m")
+
+
+def begun_now(step: Step) -> bool:
+    """Whether a call's most was set aside in the present month: only there can what it did not cost be put back."""
+    return step.at is None or step.at.astimezone(UTC).strftime("%Y-%m") == month()
 
 
 def _put_back(limits: Sequence[int], amount: float) -> None:

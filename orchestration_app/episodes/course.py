@@ -16,7 +16,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models.functions import Now
 
-from orchestration_app.calls import calling, parts
+from orchestration_app.calls import calling, parts, spending
 from orchestration_app.calls.calling import Places, Purse
 from orchestration_app.calls.ledger import Ended as EndedCall
 from orchestration_app.calls.ledger import Entry, Ledger
@@ -128,11 +128,12 @@ class Course:
         return turn
 
     def _unused(self, ends: Sequence[EndedCall]) -> float:
-        """What calls that ended did not cost of what was set aside for them."""
+        """What calls that ended did not cost of what was set aside for them in this month."""
         if self.limited is None:
             return 0.0
-        worst = {(row.turn, row.path, row.place): row.worst for row in self._rows.values()}
-        return sum(worst[end.turn, end.path, end.place] - end.cost for end in ends if end.status in ENDED)
+        rows = {(row.turn, row.path, row.place): row for row in self._rows.values()}
+        ended = [(rows[end.turn, end.path, end.place], end.cost) for end in ends if end.status in ENDED]
+        return sum(row.worst - cost for row, cost in ended if spending.begun_now(row))
 
     @property
     def _attempt(self) -> UUID:

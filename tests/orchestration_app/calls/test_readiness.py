@@ -1,16 +1,18 @@
 """Whether a pool can be called, and what it may spend in a month."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from agents_app.keys import create_key
 from agents_app.models import Pool
 from orchestration_app import readiness
 from orchestration_app.calls import checking, spending
-from orchestration_app.models import Executor, ExecutorCheck, MonthSpend, Step
+from orchestration_app.models import Executor, ExecutorCheck, MonthSpend, SpendLimit, Step
 from orchestration_app.models.kinds import ORCHESTRATOR
 from tests.training_app.served import Application
 from training_app.training import runs
@@ -116,6 +118,29 @@ def test_a_keys_limit_is_its_own(crew: Pool, priced: None, app: Application) -> 
     assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
     told = Application(secret, key).post("/api/orchestrate/", TASK).json()
     assert (told["status"], "the key other" in told["error"]) == ("failed", True)
+
+
+def test_a_call_of_the_month_before_gives_this_month_nothing_back(
+    crew: Pool, conducted: Callable[..., Any], executor: Callable[..., Executor], app: Application
+) -> None:
+    conducted(0)
+    executor(0, script={"do": "say", "text": "refunded", "cost": 0.2}, most_cost=0.5, approval="always")
+    spending.save(crew, None, 0.8)
+    _key, secret = create_key("ops", [crew], ("ops", "route"))
+    key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
+    assert MonthSpend.objects.get().amount == pytest.approx(0.5)
+    # The month ends while the call waits for approval.
+    before = timezone.now().replace(day=1) - timedelta(days=1)
+    MonthSpend.objects.update(month=before.strftime("%Y-%m"))
+    Step.objects.update(at=before)
+    MonthSpend.objects.create(limit=SpendLimit.objects.get(), month=spending.month(), amount=0.1)
+    approved = Application(secret, _key).post(f"/api/episodes/{key}/approval/", {"approve": True}).json()
+    assert (approved["status"], approved["cost"]) == ("done", 0.2)
+    assert MonthSpend.objects.get(month=spending.month()).amount == pytest.approx(0.1)
+    # In the month itself, what it did not cost is put back.
+    key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
+    Application(secret, _key).post(f"/api/episodes/{key}/approval/", {"approve": True})
+    assert MonthSpend.objects.get(month=spending.month()).amount == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
