@@ -108,7 +108,8 @@ class Config(Settings):
     judging_folds: int = setting(
         5,
         "If there are 40 to 500 labeled queries and fewer than 100 of them are test queries, also judge router and "
-        "baselines by this many folds of all labeled queries, which takes that many times as long; 0 does not.",
+        "baselines by this many folds of all labeled queries, which takes that many times as long; 0 does not. Models judged in "
+        "different numbers of folds are not compared by them: with fewer, each answer comes from a router that learned from less.",
         low=0,
         high=20,
         group="run",

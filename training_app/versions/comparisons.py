@@ -55,9 +55,11 @@ def by_folds(
     model: RouterModel, against: RouterModel, ours: Card | None = None, theirs: Card | None = None
 ) -> Comparison | None:
     """Two models whose test splits are small, on the labeled queries that both were cross-validated on, each answered by a router that
-    had not learnt from it; a row that is not kept. None of too few. `ours`, `theirs`: their scorecards, where the caller has them."""
+    had not learnt from it; a row that is not kept. None of too few, and where the two were judged in different numbers of folds: with
+    fewer, each answer comes from a router that learnt from less, and the model would look worse than it is. `ours`, `theirs`: their
+    scorecards, where the caller has them."""
     mine, other = ours or model.card, theirs or against.card
-    if mine.folded is None or other.folded is None:
+    if mine.folded is None or other.folded is None or mine.folded.folds != other.folded.folds:
         return None
     shared = [key for key in mine.folded.answers if key in other.folded.answers]
     if len(shared) < scorecards.LEAST_CHECKED:
