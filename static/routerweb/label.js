@@ -24,6 +24,7 @@ let drawnAt = Date.now();
 let active = Date.now();
 let draftTimer = 0;
 let sent = { state: "saved", waiting: 0 }; // how the outbox stands
+let unsaid = ""; // what is to be said once a line for it is on the page
 let missing = ""; // why the next item is not here yet: "", "fetching" (and trying again) or "signed-out"
 
 document.documentElement.classList.add("lb-live");
@@ -165,6 +166,7 @@ function place(next, its = []) {
   changes = its;
   arrived();
   stage.append(form);
+  if (unsaid) problem(unsaid);
   form.before = chosen(form);
   drawnAt = Date.now();
   filter(form, "");
@@ -218,6 +220,7 @@ function nothing(html) {
   byId("lb-nothing")?.remove();
   arrived();
   stage.append(parsed(html));
+  if (unsaid) problem(unsaid);
 }
 
 async function open(query) {
@@ -234,7 +237,8 @@ function answered(entry, status, reply) {
   if (status === 409 && reply.theirs) return conflict(entry, reply);
   if (status === 409 && entry.kind === "submit") return resend(entry); // another submit's key: this one gets its own
   if (status >= 400) {
-    if (onScreen || entry.kind !== "draft") problem(status === 404 || status === 410 ? words.gone : reply.error || words.refused);
+    const gone = entry.kind === "submit" && !onScreen ? words.goneSubmit : words.gone;
+    if (onScreen || entry.kind !== "draft") problem(status === 404 || status === 410 ? gone : reply.error || words.refused);
     if (entry.kind === "submit" && !onScreen && status === 400) bringBack(entry.query, reply.error);
     return;
   }
@@ -321,8 +325,10 @@ function draw() {
   drawWaiting(byId("lb-waiting"), away, answers, coming.forms.length, words);
 }
 
+// Between two items there is no line for it: it is said where the next one stands, or that there is none.
 function problem(text) {
   const line = byId("lb-problem");
+  unsaid = line ? "" : text;
   if (!line) return;
   line.textContent = text;
   line.hidden = !text;

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents_app.models import Agent, Pool
@@ -264,6 +265,21 @@ def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
     wait_saved(second)
     assert current_labels() == {"only one": [1]}
     assert Label.objects.filter(query__text="only one").count() == 2, "the first one is kept, superseded"
+
+
+@pytest.mark.parametrize("texts", [["one"], ["one", "two"]])
+def test_an_answer_to_a_query_that_was_deleted_meanwhile_is_said_to_be_lost(sign_in, person, texts):
+    """The last of the queue too: beside "Every query is labeled" it would look as if it had counted."""
+    make_pool(3, texts)
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+    press(page, "Digit1")
+    wait_saved(page)
+    Query.objects.filter(text="one").update(deleted_at=timezone.now())
+    press(page, "Enter")
+    expect(page.locator("#lb-problem")).to_have_text(re.compile("^A query that you answered was deleted meanwhile"))
+    expect(page.locator("#lb-item .rw-query-text" if texts[1:] else "#lb-nothing h2")).to_be_visible()
+    assert not current_labels()
 
 
 def test_a_key_right_after_a_dialog_has_closed_goes_to_the_query(sign_in, person):
