@@ -28,6 +28,8 @@ from routerweb.pages import paging, parameters
 from routerweb.pages.downloads import download
 
 ROWS = 50
+#: The newest bulk changes that the page offers to undo.
+CHANGES = 10
 may_browse = require_role(Role.REVIEWER, Role.OPS)
 
 
@@ -45,7 +47,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         shown = paging.part(results.queries, order, request.GET, ROWS)
         total = paging.total(results.queries, shown=shown, exact=exact)
     agents = list(pool.agents.all())
-    last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
+    changes = BulkChange.objects.filter(pool=pool, undone_at=None).select_related("agent", "author")[:CHANGES]
+    running, undoable = _changes(list(changes))
     context = {
         "pool": pool,
         "search": results,
@@ -59,16 +62,23 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "states": Query.State.choices,
         "splits": Split.choices,
         "sources": Label.Source.choices,
-        "last": last,
-        "last_action": ACTIONS[last.action].label if last is not None else "",
+        "running": running,
+        "undoable": undoable,
+        "offer_undo": bool(undoable) and undoable[0][0].total > bulk.AT_ONCE,
         "actions": ACTIONS.values(),
-        "undo_last": last is not None and last.total > bulk.AT_ONCE and last.finished_at and not last.undone_at,
         "action": request.GET.get("action", ""),
         "agent_asked": request.GET.get("agent", ""),
     }
     if wants_fragment(request):
         return render(request, "datasets_app/_queries_list.html", context)
     return page(request, "datasets_app/queries.html", context, title=_("Queries"))
+
+
+def _changes(changes: Sequence[BulkChange]) -> tuple[BulkChange | None, list[tuple[BulkChange, str]]]:
+    """The change that runs, where the newest does, and those that can be undone, each with the words for its action."""
+    running = changes[0] if changes and not changes[0].finished_at else None
+    finished = [(change, str(ACTIONS[change.action].label)) for change in changes if change.finished_at]
+    return running, [(change, f"{what} ({change.agent.name})" if change.agent else what) for change, what in finished]
 
 
 def _order(sort: str) -> list[str]:

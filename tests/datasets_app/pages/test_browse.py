@@ -275,6 +275,26 @@ def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, kno
     assert queue.still_open(pool) == 4
 
 
+def test_small_changes_and_those_of_a_command_stay_undoable_on_the_list_each_by_its_own_button(
+    client, pool, plain, known, rita
+):
+    client.force_login(rita)
+    keys = [query.pk for query in known]
+    first = bulk.apply(pool, Query.objects.filter(pk__in=keys[:3]), bulk.SEND, None, author=rita)
+    second = bulk.apply(pool, Query.objects.filter(pk__in=keys[:1]), bulk.DELETE, None, author=rita)
+    third = bulk.apply(pool, Query.objects.filter(pk__in=keys), bulk.ADD, pool.agents.get(number=0), author=rita)
+    assert f"Add an agent ({third.agent.name}): " in client.get(url("queries", pool)).content.decode()
+    for _visit in range(2):
+        html = client.get(url("queries", pool)).content.decode()
+        assert [url("bulk_undo", pool, change.pk) in html for change in (first, second)] == [True, True]
+    assert [change.total for change in (first, second)] == [2, 1]
+    assert "Send to queue: 2 queries, by rita" in html
+    assert "Delete: 1 query, by rita" in html
+    client.post(url("bulk_undo", pool, first.pk))
+    html = client.get(url("queries", pool)).content.decode()
+    assert [url("bulk_undo", pool, change.pk) in html for change in (first, second)] == [False, True]
+
+
 def test_a_change_that_a_worker_made_is_undone_from_the_list(client, pool, plain, known, rita, monkeypatch):
     monkeypatch.setattr(bulk, "AT_ONCE", 1)
     client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "add", "agent": "3"})
