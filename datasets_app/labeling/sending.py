@@ -22,6 +22,11 @@ REVIEWED = {"source": Label.Source.ADJUDICATION, "provenance__via": "review"}
 CLOSES = {"provenance__has_key": "closed_before"}
 
 
+def is_reviewed(label: Label) -> bool:
+    """Whether a label is a reviewer's decision, as REVIEWED has them."""
+    return label.source == Label.Source.ADJUDICATION and label.provenance.get("via") == "review"
+
+
 def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
     """Those of the queries that `send` would change: nobody is being asked about them, nor will be of itself."""
     items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)

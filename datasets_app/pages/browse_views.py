@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
-from datasets_app.labeling import bulk, one_query
+from datasets_app.labeling import bulk, one_query, sending
 from datasets_app.labeling.bulk_actions import ACTIONS, BulkAction
 from datasets_app.labels import erased_queries, suggestions
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
@@ -251,6 +251,8 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     decided = {label.pk: label for label in Label.objects.filter(query=shown).select_related("author")}
     offers = suggestions.offers([shown.pk]).get(shown.pk, [])
     people = [label for label in decided.values() if label.superseded_at is None and label.source == Label.Source.HUMAN]
+    standing = (label for label in decided.values() if label.superseded_at is None)
+    decision = next((label for label in standing if sending.is_reviewed(label)), None)
     spoken = {number for label in people if not label.unsure for number in label.asked}
     rows = [
         {
@@ -276,6 +278,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         "events": history(pool, shown, request.user),
         "leases": Assignment.objects.filter(item__query=shown).select_related("person").order_by("taken_at"),
         "may_review": Role.REVIEWER in roles_of(request.user, pool),
+        "decision": decision,
         "own": one_query.own_label(shown, person(request)),
     }
     title = _("Query %(key)s") % {"key": shown.pk}

@@ -236,6 +236,18 @@ def test_a_decision_is_gold_with_its_reason_and_keeps_the_originals(pool, disput
     assert list(adjudication.disputes(pool)) == [disputed[1], disputed[0]]
 
 
+def test_a_decision_can_be_undone_on_its_querys_page_long_after_the_note_has_gone(client, pool, disputed):
+    address = url("query", pool, disputed[0].pk)
+    assert "Undo the decision" not in client.get(address).content.decode()
+    client.post(url("review_query", pool, disputed[0].pk), {"take": "union", "reason": "mistake"}, follow=True)
+    undo = url("review_undo", pool, Label.objects.get(source="adjudication").pk)
+    assert undo in client.get(address).content.decode()
+    assert disputed[0] not in adjudication.disputes(pool)
+    client.post(undo)
+    assert undo not in client.get(address).content.decode()
+    assert disputed[0] in adjudication.disputes(pool)
+
+
 @pytest.mark.parametrize(("take", "expected"), [("union", [0, 1, 2]), ("edit", [3]), ("ana", [0, 1])])
 def test_the_buttons_of_the_page(client, pool, disputed, pair, take, expected):
     own = Label.objects.get(query=disputed[0], author=pair[0])
