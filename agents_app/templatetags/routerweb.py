@@ -350,7 +350,7 @@ def chart(identifier: str, content: Mapping[str, Any], title: str = "") -> dict[
         "title": title,
         "columns": columns,
         "rows": rows,
-        "x": content.get("x", ""),
+        "x": content.get("x", "") if labels else "",  # of points, the first column says whose they are
     }
 
 

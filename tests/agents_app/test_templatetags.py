@@ -164,3 +164,17 @@ def test_an_amount_has_no_zeros_at_its_end(value: float | None, shown: str) -> N
 )
 def test_a_cost_has_two_digits_that_say_something(value: float, shown: str) -> None:
     assert tags.money(value, "USD") == f"USD\u00a0{shown}"
+
+
+def test_the_table_behind_a_chart_of_points_names_its_first_column_only_where_it_is_the_axis() -> None:
+    points = {
+        "type": "scatter",
+        "datasets": [{"label": "ours", "data": [{"x": 1, "y": 0.5}]}],
+        "x": "agents",
+        "y": "recall",
+    }
+    lines = {"type": "line", "labels": [1], "datasets": [{"label": "ours", "data": [0.5]}], "x": "step"}
+    assert [(tags.chart("id", content)["x"], tags.chart("id", content)["columns"]) for content in (points, lines)] == [
+        ("", ["agents", "recall"]),
+        ("step", ["ours"]),
+    ]
