@@ -86,6 +86,11 @@ class QueryQuerySet(models.QuerySet["Query"]):
         return self.alive().filter(dataset__pool=pool)
 
 
+#: The `origin` of queries that came back from live decisions.
+UNSURE, FAILED = "unsure decision", "reported failure"
+ORIGINS = {UNSURE: _("the router was unsure of it"), FAILED: _("an application reported a failure")}
+
+
 class Query(models.Model):
     """One text to route, or the last user turn of a conversation in it: `messages` are what was said before, oldest first."""
 
@@ -146,6 +151,11 @@ class Query(models.Model):
 
     def __str__(self) -> str:
         return self.text if len(self.text) <= 80 else self.text[:79] + "…"
+
+    @property
+    def came_from(self) -> str:
+        """Where the query came from, in words: what stands for a reason in `origin` says it in the reader's language."""
+        return str(ORIGINS.get(self.origin, self.origin))
 
     @property
     def routed_text(self) -> str:

@@ -151,7 +151,7 @@ COLUMNS: tuple[QueryColumn, ...] = (
         "conversation", gettext_lazy("Conversation"), "conversation", Entry(_name, NAME, "chat-7", row="conversation", groups=True),
         find=lambda value: Q(conversation=value), badge=lambda query: query.conversation,
     ),
-    QueryColumn("origin", gettext_lazy("Origin"), "origin", badge=lambda query: query.origin),
+    QueryColumn("origin", gettext_lazy("Origin"), "origin", badge=lambda query: query.came_from),
 )  # fmt: skip
 
 BY_NAME: dict[str, QueryColumn] = {column.name: column for column in COLUMNS}

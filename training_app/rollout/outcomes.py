@@ -21,6 +21,7 @@ from agents_app import privacy
 from agents_app.models import Pool
 from datasets_app.labeling import queue, sending
 from datasets_app.models import Query, QueueItem, text_hash
+from datasets_app.models.queries import FAILED, UNSURE
 from datasets_app.queries import adding
 from datasets_app.traces.turns import Turn
 from training_app.engine.data.conversations import from_json
@@ -29,8 +30,6 @@ from training_app.models import Decision, LiveSettings, Outcome
 
 #: Where queries come from that were sent to the labeling queue from decisions.
 DATASET = "Decisions"
-UNSURE = "unsure decision"
-FAILED = "reported failure"
 #: Outcomes that the success of each model is counted of.
 NEWEST = 2_000
 #: Decisions of a day that are looked at for those, the least sure first.

@@ -37,7 +37,9 @@ def test_failures_are_asked_about_once_with_their_comment(app, model, live, pers
     assert item.taken < item.needed
     assert outcomes.offer_failures() == 0
     client.force_login(person("labeler"))
-    assert item.note in client.get("/p/support/label/").content.decode()
+    page = client.get("/p/support/label/").content.decode()
+    assert item.note in page
+    assert "an application reported a failure ·" in page
 
 
 def test_a_blind_item_gives_nothing_away(app, model, live, person, client) -> None:
@@ -51,6 +53,7 @@ def test_a_blind_item_gives_nothing_away(app, model, live, person, client) -> No
     page = client.get("/p/support/label/").content.decode()
     assert "my billing is wrong" in page
     assert "billing was enough" not in page
+    assert "reported" not in page
 
 
 def test_a_labeled_query_is_asked_about_again(app, model, live) -> None:

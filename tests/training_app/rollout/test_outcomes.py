@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.models import Label, Query, QueueItem
+from datasets_app.labeling import queue
+from datasets_app.models import Label, Query, QueueItem, QueueSettings
 from tests.training_app.served import Application, application, promoted
 from training_app.answering import decisions
 from training_app.models import Decision, Outcome, RouterModel, Scorecard
@@ -166,6 +167,22 @@ def test_other_roles_send_nothing(app: Application, model: RouterModel, person, 
 
 
 # ---------------------------------------------------------------------------------------------------- unsure decisions
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_whoever_labels_an_unsure_query_reads_why_it_is_asked_unless_it_is_blind(
+    app: Application, model: RouterModel, person, client, blind: bool
+) -> None:
+    queue.stored_settings(model.pool)
+    QueueSettings.objects.update(blind_share=float(blind))
+    app.route("perhaps one")
+    decisions.buffer.write()
+    Decision.objects.update(confidence=0.1)
+    assert outcomes.offer_unsure() == 1
+    client.force_login(person("labeler"))
+    page = client.get("/p/support/label/").content.decode()
+    assert "perhaps one" in page
+    assert ("the router was unsure of it ·" in page) is not blind
 
 
 @pytest.mark.both_databases
