@@ -1,13 +1,14 @@
 """Learn the weights of the scorer that reads descriptions alone, over many pools with agents held out of each.
 
-    .venv/bin/python -m benchmarks.descriptions DATA DEMO [--write FILE] [--queries N] [--test]
+    .venv/bin/python -m benchmarks.descriptions DATA DEMO [--write FILE] [--queries N] [--test] [--keep FILE]
 
 DATA holds folders of pools in the format of `import_queries`, DEMO is the demo pool as `datasets_app.demo.generate` writes it; the
 four pools of `pools.txt` beside this file, whose queries come in nine languages, are the third source. Only train and validation
 rows teach. Prints, for each pool, what the scorer answers to validation rows, or with --test to test rows, with weights that were
 learnt without that pool: how often the likeliest agent is needed, the Jaccard of the sets, the share of the queries that need
 nobody for which it names nobody, and what the share of exact sets and the mean confidence are. With --write the weights of all
-pools together are written there: training_app/engine/reading/descriptions.json.
+pools together are written there: training_app/engine/reading/descriptions.json. Later turns of conversations have weights of their
+own, which are drawn to those of plain texts. With --keep those of plain texts and the confidence are not learnt but taken from FILE.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.folders import read_folder
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.reading import sentences
-from training_app.engine.reading.descriptions import FEATURES, LIMIT, Descriptions, bounded
+from training_app.engine.reading.descriptions import FEATURES, TURN, Descriptions, bounded, weighed
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import SET_PRIOR, set_features
@@ -56,6 +57,15 @@ class Part:
 
     features: FloatArray
     needed: BoolArray
+
+    def only(self, turns: bool) -> "Part":
+        """Its later turns, or its other texts."""
+        rows = (self.features[:, 0, TURN] > 0) == turns
+        return Part(self.features[rows], self.needed[rows])
+
+
+#: Of plain texts and of later turns, float64[FEATURES] each.
+Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def read(folder: Path, queries: int, split: str) -> Pool:
@@ -124,27 +134,38 @@ def parts(pool: Pool, kind: str) -> list[Part]:
     return found
 
 
-def learned(pools: Sequence[list[Part]]) -> NDArray[np.float64]:
-    """The weights by logistic regression; all pools count alike, and within one all queries, whatever its number of agents."""
+def learned(pools: Sequence[list[Part]], plain: NDArray[np.float64] | None = None) -> Weights:
+    """The weights of plain texts, unless these are given, and of later turns, which are drawn to them."""
+    plain = _fitted(pools, False, np.zeros(len(FEATURES))) if plain is None else plain
+    return plain, _fitted(pools, True, plain)
+
+
+def _fitted(pools: Sequence[list[Part]], turns: bool, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of one of the two by logistic regression; all pools count alike, and within one all queries, whatever its number of
+    agents. The prior where there are none."""
+    pools = [[one.only(turns) for one in each] for each in pools]
+    counted = COUNTED / len(pools)
+    pools = [each for each in pools if any(len(one.needed) for one in each)]
+    if not pools:
+        return prior
     features, needed, counts = [], [], []
     for each in pools:
         queries = sum(len(one.needed) for one in each)
         for one in each:
             features.append(one.features.reshape(-1, len(FEATURES)))
             needed.append(one.needed.ravel())
-            counts.append(np.full(one.needed.size, COUNTED / len(pools) / queries))
+            counts.append(np.full(one.needed.size, counted / queries))
     matrix = np.concatenate(features).astype(np.float64)
-    return logistic(matrix, np.concatenate(needed), np.zeros(len(FEATURES)), RIDGE, np.concatenate(counts))
+    return logistic(matrix, np.concatenate(needed), prior, RIDGE, np.concatenate(counts))
 
 
-def answered(one: Part, weights: NDArray[np.float64]) -> tuple[FloatArray, BoolArray]:
+def answered(one: Part, weights: Weights) -> tuple[FloatArray, BoolArray]:
     """(log-odds float32[N, A], the sets of highest expected Jaccard bool[N, A])."""
-    raw = np.clip(one.features @ weights, -LIMIT, LIMIT)
-    odds = np.array([bounded(*row) for row in zip(raw, one.features, strict=True)], np.float32)
+    odds = np.array([bounded(weighed(row, *weights), row) for row in one.features], np.float32)
     return odds, BayesPolicy(1.0, 0.0).sets(odds, np.ones(odds.shape, np.bool_))[0]
 
 
-def confidence(pools: Sequence[list[Part]], weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def confidence(pools: Sequence[list[Part]], weights: Sequence[Weights]) -> NDArray[np.float64]:
     """What the confidence of a set is made of, from the answers to each pool by the weights that were learnt without it."""
     features, right = [], []
     for each, own_weights in zip(pools, weights, strict=True):
@@ -155,7 +176,7 @@ def confidence(pools: Sequence[list[Part]], weights: Sequence[NDArray[np.float64
     return logistic(np.concatenate(features), np.concatenate(right), SET_PRIOR, 2.0)
 
 
-def line(name: str, one: Part, weights: NDArray[np.float64], sure: NDArray[np.float64]) -> str:
+def line(name: str, one: Part, weights: Weights, sure: NDArray[np.float64]) -> str:
     """What a pool's judging queries get."""
     odds, sets = answered(one, weights)
     needs = one.needed.any(axis=1)
@@ -178,23 +199,26 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--queries", type=int, default=150, help="of a pool's training and of its judging rows")
     parser.add_argument("--test", action="store_true", help="judge by test rows")
+    parser.add_argument("--keep", type=Path, help="the weights of plain texts and the confidence")
     options = parser.parse_args()
+    kept = json.loads(options.keep.read_text("utf-8")) if options.keep else None
     split = "test" if options.test else "val"
     folders = [options.demo, *(options.data / name for name in FOLDERS)]
     pools = [*own(HERE / "pools.txt"), *(read(folder, options.queries, split) for folder in folders)]
     pools.append(turns(options.demo, options.queries, split))
-    stored: dict[str, dict[str, object]] = {"weights": {}, "confidence": {}}
+    stored: dict[str, dict[str, object]] = {"weights": {}, "turns": {}, "confidence": {}}
     with sentences.remembering():
         for kind in KINDS:
             taught = [parts(pool, kind) for pool in pools]
-            without = [learned([one for one in taught if one is not each]) for each in taught]
-            sure = confidence(taught, without)
+            plain = None if kept is None else np.array([kept["weights"][kind][name] for name in FEATURES])
+            without = [learned([one for one in taught if one is not each], plain) for each in taught]
+            sure = confidence(taught, without) if kept is None else np.array(kept["confidence"][kind])
             print(f"{kind}:", flush=True)
             for pool, weights in zip(pools, without, strict=True):
                 judged = part(pool, pool.judging, kind, {agent.id for agent in pool.agents})
                 print(line(pool.name, judged, weights, sure), flush=True)
-            every = [round(float(value), 3) for value in learned(taught)]
-            stored["weights"][kind] = dict(zip(FEATURES, every, strict=True))
+            for of, every in zip(("weights", "turns"), learned(taught, plain), strict=True):
+                stored[of][kind] = dict(zip(FEATURES, [round(float(value), 3) for value in every], strict=True))
             stored["confidence"][kind] = [round(float(value), 3) for value in sure]
     if options.write:
         options.write.write_text(json.dumps(stored, indent=1) + "\n")

@@ -8,7 +8,7 @@ import pytest
 
 from training_app.engine.data.conversations import Message, Turn
 from training_app.engine.data.examples import Agent
-from training_app.engine.reading.descriptions import FEATURES, Descriptions, clauses_of, says_something
+from training_app.engine.reading.descriptions import FEATURES, TURN, Descriptions, clauses_of, says_something, weighed
 from training_app.engine.routing.router import Router
 
 POOL = (
@@ -98,7 +98,19 @@ def test_one_agent_and_a_pool_without_words_have_log_odds_too() -> None:
 
 
 def test_what_was_learnt_has_a_weight_for_every_feature() -> None:
-    assert len(Descriptions(POOL, meaning=True).weights) == len(FEATURES)
+    plain, turn = Descriptions(POOL, meaning=True).weights
+    assert len(plain) == len(turn) == len(FEATURES)
+    assert (plain != turn).any()
+    assert (Descriptions(POOL, meaning=True, beside_model=True).weights == plain).all()
+
+
+def test_a_later_turn_is_weighed_by_what_was_learnt_of_turns() -> None:
+    plain, turn = np.arange(len(FEATURES), dtype=np.float64) / 100, np.ones(len(FEATURES)) / 100
+    rows = np.ones((2, len(FEATURES)), np.float32)
+    assert weighed(rows, plain, turn) == pytest.approx(rows @ turn)
+    rows[:, TURN] = 0
+    assert weighed(rows, plain, turn) == pytest.approx(rows @ plain)
+    assert weighed(rows[:0], plain, turn).shape == (0,)
 
 
 @pytest.mark.parametrize(

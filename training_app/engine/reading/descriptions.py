@@ -7,8 +7,8 @@ words is the cosine of n-grams (`said.py`), nearest the largest cosine of the te
 examples, name that of its name. `best` is the largest alike of all agents, `lead` how far an agent is above all others, `behind` how
 far below `best`, and `nobody` the cosine to the nearest of some phrases that need no agent anywhere. Clauses are read each for itself
 as well, for queries that join several needs. In a conversation, `before` is alike of the last turn together with the user turns before
-it. The few weights were learnt over many pools, with agents held out (`benchmarks/descriptions`), so that one set of them serves pools
-that nobody has labeled.
+it, and other weights count: "yes, the second one" says little itself. The few weights were learnt over many pools, with agents held
+out (`benchmarks/descriptions`), so that they serve pools that nobody has labeled.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ FEATURES = (
     "lead in a clause", "before", "lead before", "is a turn", "strange", "size", "one",
 )  # fmt: skip
 #: Where a text says anything of an agent: all 0 where no word was read, or none that an agent has and no meaning either.
+TURN = FEATURES.index("is a turn")
 READ = [FEATURES.index(name) for name in ("alike", "in a clause", "before")]
 
 
@@ -127,19 +128,22 @@ class Descriptions:
         examples: Mapping[int, Sequence[str]] | None = None,
         nobody: Sequence[str] = (),
         labeled: Labeled | None = None,
+        beside_model: bool = False,
     ) -> None:
         """`agents` (A) are the pool's; `examples` are queries that an agent is for, by id, and `nobody` some that nobody is for.
-        `meaning`
-        asks the sentence encoder too, which is loaded with the first text; without it examples are not read.
-        `labeled` has a say beside the descriptions."""
+        `meaning` asks the sentence encoder too, which is loaded with the first text; without it examples are not read. `labeled` has a
+        say beside the descriptions. `beside_model`: a model reads what was said before a later turn, which is weighed as a plain text
+        here."""
         self.agents, self.meaning, self.labeled = tuple(agents), meaning, labeled if meaning else None
         self.examples = {agent: tuple(texts) for agent, texts in (examples or {}).items() if texts}
-        self.nobody = tuple(nobody)
+        self.nobody, self.beside_model = tuple(nobody), beside_model
         self._learned("words" if not meaning else "examples" if self.examples else "meaning")
 
     def _learned(self, kind: str) -> None:
-        """Take what was learnt of a kind: the weights of the features, and those of the confidence in a set."""
-        self.weights: NDArray[np.float64] = _of_file()["weights"][kind]
+        """Take what was learnt of a kind: the weights of the features, float64[2, FEATURES] for plain texts and later turns, and those
+        of the confidence in a set."""
+        turns = "weights" if self.beside_model else "turns"
+        self.weights: NDArray[np.float64] = np.stack([_of_file()[of][kind] for of in ("weights", turns)])
         self.confidence: NDArray[np.float64] = _of_file()["confidence"][kind]
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
@@ -147,7 +151,7 @@ class Descriptions:
         log_odds = np.empty((len(texts), len(self.agents)), np.float32)
         for row, text in enumerate(texts):
             features = self.features(text)
-            log_odds[row] = bounded(np.clip(features @ self.weights, -LIMIT, LIMIT), features)
+            log_odds[row] = bounded(weighed(features, *self.weights), features)
             if self.labeled is not None:
                 log_odds[row] = self.labeled.beside(log_odds[row], sentences.embed([str(text)])[0])
         return log_odds
@@ -260,6 +264,12 @@ class Descriptions:
         return [sorted(dict(own).items(), key=lambda part: -abs(part[1]))[:top] for own in parts]
 
 
+def weighed(features: FloatArray, plain: NDArray[np.float64], turn: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The log-odds of one text from its features float32[A, FEATURES], [A], by the weights that count for it."""
+    is_turn = len(features) > 0 and features[0, TURN] > 0
+    return np.asarray(np.clip(features @ (turn if is_turn else plain), -LIMIT, LIMIT))
+
+
 def bounded(log_odds: NDArray[np.float64], features: FloatArray) -> NDArray[np.float64]:
     """The log-odds of one text, [A], from its features float32[A, FEATURES], none of them higher than before.
 
@@ -318,8 +328,11 @@ def _lead(values: FloatArray) -> FloatArray:
 @lru_cache(maxsize=1)
 def _of_file() -> dict[str, dict[str, NDArray[np.float64]]]:
     """What `benchmarks/descriptions` learnt, for scorers with the sentence encoder ("meaning"), with it and with examples, and
-    without it
-    ("words"): the weights of FEATURES, and what the confidence of a set is made of (`calibration.set_features`)."""
+    without it ("words"): the weights of FEATURES for plain texts and for later turns, and what the confidence of a set is made of
+    (`calibration.set_features`)."""
     stored = json.loads((Path(__file__).parent / "descriptions.json").read_text("utf-8"))
-    weights = {kind: np.array([values[f] for f in FEATURES]) for kind, values in stored["weights"].items()}
-    return {"weights": weights, "confidence": {kind: np.array(v) for kind, v in stored["confidence"].items()}}
+    learnt = {
+        of: {kind: np.array([values[f] for f in FEATURES]) for kind, values in stored[of].items()}
+        for of in ("weights", "turns")
+    }
+    return {**learnt, "confidence": {kind: np.array(v) for kind, v in stored["confidence"].items()}}
