@@ -77,7 +77,7 @@ class PrelabelForm(forms.ModelForm):
             "budget",
         )
 
-    field_order = ("q", "limit", "budget", "base_url", "model", "fallback", "batch_size", "concurrency", "temperature")
+    field_order = ("q", "limit", "base_url", "model", "budget", "fallback", "batch_size", "concurrency", "temperature")
 
     def __init__(self, *args: Any, pool: Pool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -100,10 +100,7 @@ class PrelabelForm(forms.ModelForm):
 
     def main(self) -> list[Any]:
         """The fields that everybody looks at: which queries, and who is asked where no LLM is connected."""
-        return [
-            self[name]
-            for name in (("q", "limit", "budget") if self.ready else ("q", "limit", "budget", "base_url", "model"))
-        ]
+        return [self[name] for name in (("q", "limit") if self.ready else ("q", "limit", "base_url", "model"))]
 
     def details(self) -> list[Any]:
         """The fields that stay folded."""

@@ -49,7 +49,7 @@ class Site:
     def found(self, search: str) -> int:
         """How many queries the page Queries says that a search finds."""
         page = self.text("queries", self.pool.slug, ask=f"?q={search}")
-        return 0 if "Nothing fits this search" in page else number(page, r"(\d+) quer(?:y|ies)\b")
+        return 0 if "Nothing fits this search" in page else number(page, r"(\d+) quer(?:y|ies)\b(?!, by)")
 
     def admin(self, model: str, **asked: str) -> int:
         """How many rows a list of the admin has."""
