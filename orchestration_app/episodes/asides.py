@@ -83,23 +83,23 @@ def asked(before: Aside, reply: Reply) -> Aside:
 # --- Approval ---------------------------------------------------------------------------------------------------------
 
 
-def needs_approval(spec: Spec, task: Sequence[str], said: Sequence[str] = ()) -> bool:
-    """Whether a person approves a call first: always, or where the largest amount in the task, or in what else was `said` to the
+def needs_approval(spec: Spec, task: Sequence[str], beside: Sequence[str] = ()) -> bool:
+    """Whether a person approves a call first: always, or where the largest amount in the task, or in what stands `beside` it for the
     agent, is above the limit. Where the task names no amount, nobody knows that it is not."""
     if spec.approval == Executor.Approval.NEVER:
         return False
     if spec.approval == Executor.Approval.ALWAYS:
         return True
     named = [amount for text in task for amount in amounts(text)]
-    return not named or max(named + [amount for text in said for amount in amounts(text)]) > spec.approval_above
+    return not named or max(named + [amount for text in beside for amount in amounts(text)]) > spec.approval_above
 
 
 def read_by_agent(messages: Sequence[Mapping[str, Any]], exchanges: Sequence[Exchange] = ()) -> str:
     """What an agent reads of the user and what it asked before, for who approves its call. A message alone stands as it is; where
     there are more, each begins with who said it."""
-    said = [(str(message.get("role", "")), str(message.get("content", ""))) for message in messages]
-    said += [turn for exchange in exchanges for turn in (("agent", exchange.question), ("user", exchange.answer))]
-    return said[0][1] if len(said) == 1 else "\n\n".join(f"{role}: {content}" for role, content in said)
+    turns = [(str(message.get("role", "")), str(message.get("content", ""))) for message in messages]
+    turns += [turn for exchange in exchanges for turn in (("agent", exchange.question), ("user", exchange.answer))]
+    return turns[0][1] if len(turns) == 1 else "\n\n".join(f"{role}: {content}" for role, content in turns)
 
 
 def contents(messages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -225,8 +225,8 @@ class Course:
 
     def _approved_first(self, spec: Spec, aside: Aside = NOTHING_SAID) -> bool:
         """Whether a person approves a call of that agent first, after what was said beside the task."""
-        said = [*asides.contents(self.episode.messages), *asides.said_in(aside.exchanges)]
-        return asides.needs_approval(spec, [self.episode.task], said)
+        beside = [*asides.contents(self.episode.messages), *asides.said_in(aside.exchanges)]
+        return asides.needs_approval(spec, [self.episode.task], beside)
 
     # --- Calls ----------------------------------------------------------------------------------------------------
 

@@ -206,8 +206,8 @@ def prepared(
     ]  # fmt: skip
     agents = tuple(agent for _cost, agent in sorted(chosen))
     specs = [orchestra.specs[agent] for agent in agents]
-    needed, said = sum(state_.one_shot), asides.contents(messages)
-    if needed != len(agents) or any(asides.needs_approval(spec, [task_of(messages)], said) for spec in specs):
+    needed, beside = sum(state_.one_shot), asides.contents(messages)
+    if needed != len(agents) or any(asides.needs_approval(spec, [task_of(messages)], beside) for spec in specs):
         return None
     if len(specs) > 1 and any(spec.reads_others for spec in specs):
         return None

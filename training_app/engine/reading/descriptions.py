@@ -70,8 +70,8 @@ FEATURES = (
     "alike", "words", "nearest", "lead", "behind", "behind squared", "above the mean", "best", "best squared", "nobody", "in a clause",
     "lead in a clause", "before", "lead before", "is a turn", "strange", "size", "one",
 )  # fmt: skip
-#: Where a text says anything of an agent: all 0 where no word was read, or none that an agent has and no meaning either.
 TURN = FEATURES.index("is a turn")
+#: Where a text says anything of an agent: all 0 where no word was read, or none that an agent has and no meaning either.
 READ = [FEATURES.index(name) for name in ("alike", "in a clause", "before")]
 
 
