@@ -17,6 +17,7 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.cache import caches
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -132,6 +133,28 @@ class Seen:
                 # Somebody else writes for long: the page is made, and is no worse for it.
                 log.warning("When a session was last seen could not be written: %s", error)
         return answer
+
+
+class DrawnFor:
+    """Middleware: refuses what a page's script sends for somebody else than who is signed in now.
+
+    The script names whom its page was drawn for (`X-Person`). What it kept while they were signed out must not be written as the work
+    of whoever signs in after them at the same desk.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> None:
+        """Raises PermissionDenied."""
+        named = request.headers.get("X-Person")
+        if named and request.user.is_authenticated and named != str(request.user.pk):
+            raise PermissionDenied(
+                _("This page was drawn for somebody else, who is no longer signed in here. Reload it.")
+            )
 
 
 def _see(request: HttpRequest) -> None:

@@ -1,11 +1,14 @@
-// What every page shares: the CSRF token on HTMX requests, copy buttons, a key that sends, and a note in the corner that can undo.
+// What every page shares: the CSRF token and for whom the page was drawn on HTMX requests, copy buttons, a key that sends, and a note in
+// the corner that can undo.
 "use strict";
 
 (() => {
-  const csrf = () => document.querySelector('meta[name="rw-csrf"]')?.content ?? "";
+  const drawn = () => document.querySelector('meta[name="rw-csrf"]');
 
   document.addEventListener("htmx:configRequest", (event) => {
-    if (event.detail.verb !== "get") event.detail.headers["X-CSRFToken"] = csrf();
+    if (event.detail.verb === "get" || !drawn()) return;
+    event.detail.headers["X-CSRFToken"] = drawn().content;
+    event.detail.headers["X-Person"] = drawn().dataset.person;
   });
 
   // A server answers `HX-Trigger: {"toast": {"text": "Agent retired.", "undo": "/address/to/post/to/", "undoText": "Undo"}}`.
@@ -65,7 +68,7 @@
       form.method = "post";
       form.action = undo;
       const token = document.createElement("input");
-      Object.assign(token, { type: "hidden", name: "csrfmiddlewaretoken", value: csrf() });
+      Object.assign(token, { type: "hidden", name: "csrfmiddlewaretoken", value: drawn()?.content ?? "" });
       const button = document.createElement("button");
       button.textContent = undoText || "Undo";
       form.append(token, button);

@@ -454,7 +454,7 @@ setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
   const queries = [form.dataset.query, ...coming.queries(), ...similar.held()];
   const held = await fetch(`${at}heartbeat/`, {
-    method: "POST", headers: { "X-CSRFToken": session.token() }, body: new URLSearchParams({ queries: queries.join(",") }),
+    method: "POST", headers: session.headers(), body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);
   if (!held) return;
   coming.keep(held.held.map(String));

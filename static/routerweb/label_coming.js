@@ -61,7 +61,7 @@ export class Coming {
   // The server's answer. Throws an error that says whether the person is signed out.
   async post(url, sent = {}) {
     const response = await fetch(url, {
-      method: "POST", headers: { Accept: "application/json", "X-CSRFToken": this.session.token() }, body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
+      method: "POST", headers: this.session.headers(), body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
     });
     if (!response.ok || response.redirected) {
       const signedOut = (response.redirected || [401, 403].includes(response.status)) && !(await this.session.renew());

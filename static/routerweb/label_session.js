@@ -1,4 +1,5 @@
-// The token that the server wants with each request. Signing in makes a new one, so a page that was open meanwhile has to ask for it.
+// What the server wants with each request: its token, and for whom the page was drawn, for it takes nothing for somebody else. Signing in
+// makes a new token, so a page that was open meanwhile has to ask for it.
 
 const named = (page) => page.querySelector('meta[name="rw-csrf"]');
 
@@ -10,8 +11,9 @@ export class Session {
     this.account = account;
   }
 
-  token() {
-    return document.querySelector('[name="csrfmiddlewaretoken"]')?.value ?? named(document).content;
+  headers() {
+    const token = document.querySelector('[name="csrfmiddlewaretoken"]')?.value ?? named(document).content;
+    return { Accept: "application/json", "X-CSRFToken": token, "X-Person": named(document).dataset.person };
   }
 
   // After a refusal: take over the new token if this person has signed in again in another tab; whether that was so. Nothing is sent for

@@ -11,7 +11,7 @@ const TAKEN_FOR_DEAD = 90000; // browsers slow the timers of hidden tabs down to
 
 export class Outbox {
   // `answer(entry, status, body)` is told of every entry that the server has answered; `changed(state, waiting)` of every change:
-  // "saved", "saving", "retrying" or "signed-out". `session.token()` goes with each request, and `session.renew()` says after a refusal
+  // "saved", "saving", "retrying" or "signed-out". `session.headers()` go with each request, and `session.renew()` says after a refusal
   // whether there is a new one.
   constructor(prefix, session, answer, changed) {
     Object.assign(this, { prefix: prefix + ".out.", session, answer, changed });
@@ -77,7 +77,7 @@ export class Outbox {
       const response = await fetch(entry.url, {
         method: "POST",
         body: new URLSearchParams(entry.body),
-        headers: { Accept: "application/json", "X-CSRFToken": this.session.token() },
+        headers: this.session.headers(),
         redirect: "manual",
         signal: AbortSignal.timeout(ANSWER_WITHIN),
       });

@@ -209,8 +209,8 @@ def signed_in_again(context, user, base_url):
     """As after the form: a session of its own, and a token of its own."""
     client = signed_in(user)
     client.get("/account/")
-    # The token first: between the two, the page could send the old one with the new session, which no answer of a server allows.
-    for name in (settings.CSRF_COOKIE_NAME, settings.SESSION_COOKIE_NAME):
+    # The session first: between the two, the page may send its old token for somebody who is no longer there.
+    for name in (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME):
         context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": base_url}])
 
 

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app.accounts import people, sessions
-from agents_app.models import AuditEntry
+from agents_app.models import AuditEntry, Pool
 from tests.clients import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -156,3 +156,18 @@ def test_a_page_is_no_worse_where_it_cannot_be_written(person: Callable[[str], U
     monkeypatch.setattr(UserSession.objects, "update_or_create", locked)
     assert desk.get("/glossary/").status_code == 200
     assert not UserSession.objects.exists()
+
+
+def test_what_a_page_sends_for_somebody_else_is_refused(person: Callable[[str], User]) -> None:
+    """Of a page that was drawn for one person before another signed in at the same desk."""
+    ana, ben = person("ops"), person("labeler")
+    client = signed_in(ben)
+    post = {"query": "0"}
+    pool = Pool.objects.create(slug="one", name="One")
+    undo = f"/p/{pool.slug}/label/undo/"
+    refused = client.post(undo, post, headers={"x-person": str(ana.pk), "accept": "application/json"})
+    assert refused.status_code == 403
+    for given in ({"x-person": str(ben.pk)}, {}):
+        assert client.post(undo, post, headers={"accept": "application/json", **given}).status_code == 200
+    signed_out = Client().post(undo, post, headers={"x-person": str(ana.pk), "accept": "application/json"})
+    assert signed_out.status_code in {302, 401}
