@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents_app import pools, privacy
-from agents_app.background_work import jobs
+from agents_app.background_work import jobs, unhurried
 from agents_app.files.formats import Reading
 from agents_app.files.limited import Position
 from datasets_app.files import tables
@@ -82,7 +82,7 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
     reader = Reader(upload)
     try:
         with inserting.many_batches():
-            for batch in _batches(stream, upload, reader.roster, read):
+            for batch in unhurried.each(_batches(stream, upload, reader.roster, read)):
                 reader.store(batch, read.bytes_read)
                 if progress is not None:
                     progress(upload)

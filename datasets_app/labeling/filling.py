@@ -5,11 +5,12 @@ brought, and the rest is filled by the clock.
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 
+from agents_app.background_work import unhurried
 from agents_app.models import Pool
 from datasets_app.labeling import talks
 from datasets_app.labels import disagreement
@@ -68,15 +69,7 @@ def fill(
     if newest <= settings.filled_to and not (everything or look_back):
         return 0
     at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
-    count = 0
-    while at < newest and (limit is None or count < limit):
-        most = BATCH if limit is None else min(BATCH, limit - count)
-        window = _fill_window(settings, at, most, wait=wait and limit is None)
-        if window is None:
-            break
-        at, came = window
-        count += came
-    return count
+    return sum(unhurried.each(_windows(settings, at, newest, limit=limit, wait=wait)))
 
 
 def fill_all() -> int:
@@ -142,6 +135,19 @@ def _fill_window(settings: QueueSettings, after: int, limit: int, *, wait: bool)
         last = window[-1][0] if len(window) == limit else min(after + WINDOW, newest)
         QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=last).update(filled_to=last)
         return max(last, after + 1), count
+
+
+def _windows(settings: QueueSettings, at: int, newest: int, *, limit: int | None, wait: bool) -> Iterator[int]:
+    """Fill window by window up to the key `newest`, or to about `limit` items; how many came in with each."""
+    count = 0
+    while at < newest and (limit is None or count < limit):
+        most = BATCH if limit is None else min(BATCH, limit - count)
+        window = _fill_window(settings, at, most, wait=wait and limit is None)
+        if window is None:
+            break
+        at, came = window
+        count += came
+        yield came
 
 
 def _make(settings: QueueSettings, rows: Sequence[Row]) -> int:
