@@ -5,7 +5,8 @@ A fixed number of database queries, however many labels there are. A snapshot ne
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -67,13 +68,14 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a run launched now would train on. `splits` holds (split's name, queries). `note`: what launching does first, where that is
-    as it should be."""
+    as it should be. `counted_at`: when a worker counted this, in a large pool."""
 
     queries: int
     agents: int
     splits: tuple[tuple[str, int], ...]
     warnings: tuple[Warning, ...]
     note: str = ""
+    counted_at: datetime | None = None
 
 
 def preview(
@@ -84,16 +86,24 @@ def preview(
     promote: bool = False,
     baselines: bool = True,
 ) -> Preview:
-    """Counts and warnings for a snapshot, or for the pool's gold as it is now, under the settings that matter to them."""
-    rules = Rules.from_config(pool.allowed_sets or {})
-    facts = of_snapshot(snapshot.pk, snapshot.digest, rules) if snapshot else of_gold(pool, include_llm)
-    return _of_facts(pool, facts, warn=promote and not baselines)
+    """Counts and warnings for a snapshot, or for the pool's gold as it is now, under the settings that matter to them; of a large pool
+    as a worker counted it last."""
+    rules, warn = Rules.from_config(pool.allowed_sets or {}), promote and not baselines
+    if snapshot is not None:
+        return _of_facts(pool, of_snapshot(snapshot.pk, snapshot.digest, rules), warn=warn)
+    counted = _stored(pool, include_llm)
+    if counted is None:
+        return _of_facts(pool, of_gold(pool, include_llm), warn=warn)
+    return replace(_of_facts(pool, _facts(pool, counted), warn=warn), counted_at=progress.counted_at(pool))
 
 
-def as_counted(pool: Pool) -> Preview:
-    """The same for the pool's gold under its usual settings; of a large pool as a worker counted it last."""
-    counted = (progress.stored(pool) or {}).get("training")
-    return _of_facts(pool, _facts(pool, counted) if counted else of_gold(pool))
+def _stored(pool: Pool, include_llm: bool | None) -> Mapping[str, Any] | None:
+    """The stored facts of a large pool, as `counted` keeps them; None where there are none for that setting."""
+    figures = progress.stored(pool) or {}
+    usual: Mapping[str, Any] | None = figures.get("training")
+    if usual is None or include_llm is None or include_llm == bool(usual["llm"]):
+        return usual
+    return figures.get("training_with_llm") if include_llm else None
 
 
 def _of_facts(pool: Pool, facts: Facts, *, warn: bool = False) -> Preview:
@@ -145,13 +155,19 @@ def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
 
 
 def counted(pool: Pool) -> Mapping[str, Any]:
-    """The facts of a large pool's gold, for the hook `pool_figures`. Names of agents are not kept."""
-    facts = of_gold(pool)
-    training = {
+    """The facts of a large pool's gold, for the hook `pool_figures`: as a run usually takes it, and with what only an LLM has labeled.
+    Names of agents are not kept."""
+    usual = of_gold(pool)
+    with_llm = usual if usual.llm else of_gold(pool, include_llm=True)
+    return {"training": _kept(usual), "training_with_llm": _kept(with_llm)}
+
+
+def _kept(facts: Facts) -> dict[str, Any]:
+    """What `_facts` reads again."""
+    return {
         "sizes": dict(facts.sizes), "needed": list(facts.needed.items()), "none": facts.none, "asked": facts.asked,
         "pairs": facts.pairs, "llm": dict(facts.llm), "barred": facts.barred,
     }  # fmt: skip
-    return {"training": training}
 
 
 def _facts(pool: Pool, counts: Mapping[str, Any]) -> Facts:

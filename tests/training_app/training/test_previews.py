@@ -1,5 +1,6 @@
 """The preview of a launch: what it counts and warns about, that it costs a fixed number of queries, and near-duplicates."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from django.urls import reverse
 
 from agents_app import allowed_sets, pools
 from agents_app.models import Pool
+from datasets_app.figures import counting, progress
 from datasets_app.labels import erased_queries, labels, snapshots
 from datasets_app.models import Dataset, Gold, Query, Snapshot, SplitGroup, group_hash, text_hash
 from tests.clients import signed_in
@@ -52,6 +54,7 @@ def texts(found: previews.Preview) -> str:
 def test_gold_and_its_snapshot_count_alike(labeled: Pool) -> None:
     live, taken = previews.preview(labeled), previews.preview(labeled, snapshots.take(labeled))
     assert live == taken
+    assert live.counted_at is None
     assert (live.queries, live.agents) == (72, 3)
     assert live.splits == (("Train", 45), ("Validation", 9), ("Test", 18))
     assert live.warnings == ()
@@ -71,8 +74,25 @@ def test_labels_that_need_sets_which_are_not_allowed_are_counted(labeled: Pool) 
         assert warning.address == reverse("settings_allowed_sets", args=["support"])
 
 
+@pytest.mark.parametrize("include_llm", [None, False, True])
+def test_a_large_pool_is_shown_as_it_was_counted_last(
+    labeled: Pool, monkeypatch: pytest.MonkeyPatch, include_llm: bool | None, django_assert_num_queries: Callable
+) -> None:
+    monkeypatch.setattr(progress, "LARGE", 10)
+    add(labeled, "the machine thinks so", [0], "train", source="llm")
+    live = previews.preview(labeled, include_llm=include_llm)
+    assert live.queries == (73 if include_llm else 72)
+    counting.count(labeled)
+    add(labeled, "one more question", [0], "train")
+    pool = Pool.objects.get(pk=labeled.pk)
+    with django_assert_num_queries(2):
+        found = previews.preview(pool, include_llm=include_llm)
+    assert found.counted_at == progress.counted_at(pool)
+    assert dataclasses.replace(found, counted_at=None) == live
+
+
 def test_it_costs_the_same_however_many_labels_there_are(labeled: Pool, django_assert_num_queries: Callable) -> None:
-    with django_assert_num_queries(PREVIEW_QUERIES - 1):
+    with django_assert_num_queries(PREVIEW_QUERIES):  # one of them for stored figures, which are looked for once
         previews.preview(labeled)
     for number in range(30):
         add(labeled, f"another question of its own {number}", [number % 3], "train", asked=[0, 1, 2][: 1 + number % 3])

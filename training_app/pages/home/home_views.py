@@ -179,5 +179,5 @@ def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tupl
     if failed:
         text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
         lines.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
-    lines += [warning for warning in previews.as_counted(pool).warnings if warning.address]
+    lines += [warning for warning in previews.preview(pool).warnings if warning.address]
     return lines
