@@ -15,6 +15,8 @@ from datasets_app.labeling import sending
 from datasets_app.labels import disagreement, gold, labels, peers, suggestions, voices
 from datasets_app.models import Assignment, Label, Query, QueueItem
 
+#: Labels that somebody was unsure of which are looked at for the first open cases.
+LOOKED_AT = 200
 REASONS = {
     "ambiguous": gettext_lazy("The query is ambiguous"),
     "guideline": gettext_lazy("The guidelines leave a gap"),
@@ -81,9 +83,20 @@ def disputes(pool: Pool) -> "QuerySet[Query]":
 
 def doubts(pool: Pool) -> "QuerySet[Query]":
     """Queries that somebody was unsure of and that have no gold."""
-    unsure = Label.objects.current().filter(source=Label.Source.HUMAN, unsure=True)
     open_ones = Query.objects.of(pool).filter(state=Query.State.LABELED)
-    return open_ones.filter(pk__in=unsure.order_by().values("query")).order_by("pk")
+    return open_ones.filter(pk__in=_unsure().values("query")).order_by("pk")
+
+
+def first_doubts(pool: Pool, size: int) -> list[Query]:
+    """The first of `doubts`. PostgreSQL expects so few that it looks at them all and sorts; they are mostly among the first of their
+    index."""
+    keys = list(_unsure().order_by("query").values_list("query", flat=True)[:LOOKED_AT])
+    first = list(doubts(pool).filter(pk__in=keys)[:size])
+    return first if len(first) == size or len(keys) < LOOKED_AT else list(doubts(pool)[:size])
+
+
+def _unsure() -> "QuerySet[Label]":
+    return Label.objects.current().filter(source=Label.Source.HUMAN, unsure=True).order_by()
 
 
 def passed(pool: Pool) -> "QuerySet[Query]":

@@ -30,8 +30,6 @@ LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skip
 AHEAD = 8
 #: Cases of a list that its tab counts; how many more there are is estimated.
 COUNTED = 1_000
-#: Lists whose first queries and length are one reading of keys: it takes a look at every label or assignment of their kind.
-COUNTED_BY_KEYS = ("doubts", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +185,11 @@ def _case_page(
 
 
 def _waiting(pool: Pool, which: str) -> _Waiting:
-    """A list is read once: its first queries, and how long it is."""
-    if which in COUNTED_BY_KEYS:
-        keys, total = paging.part_and_total(LISTS[which](pool), ["pk"], {}, AHEAD + 1, counted=COUNTED)
+    """The first queries of a list, and how long it is where the same reading says so."""
+    if which == "doubts":
+        return _Waiting(which, adjudication.first_doubts(pool, AHEAD + 1))
+    if which == "skipped":  # one reading of keys, which takes a look at every assignment of that kind
+        keys, total = paging.part_and_total(adjudication.passed(pool), ["pk"], {}, AHEAD + 1, counted=COUNTED)
         return _Waiting(which, keys.of(Query.objects.all()), total)
     return _Waiting(which, list(LISTS.get(which, adjudication.disputes)(pool)[: AHEAD + 1]))
 
