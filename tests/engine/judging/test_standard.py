@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from training_app.engine.data.examples import Agent
-from training_app.engine.judging.standard import SIZE, Judged, Standard, priced, standard_of
+from training_app.engine.judging.standard import SIZE, Judged, Standard, interval, priced, standard_of
 from training_app.engine.measures import GOAL_MEASURES, NEEDED_RECALL, VALUE
 
 AGENTS = [Agent(0, "a", cost=0.25), Agent(1, "b", cost=0.5)]
@@ -60,3 +60,11 @@ def test_a_lead_is_of_each_figure_that_both_have() -> None:
     assert lead[NEEDED_RECALL]["mean"] == pytest.approx(0.5 / 3)
     assert lead[SIZE]["mean"] == pytest.approx(4 / 4 - 5 / 4)
     assert VALUE not in lead
+
+
+@pytest.mark.parametrize("over", [[0] * 34 + [1], [0] * 10, [3, 1, 0, 2], [2]])
+def test_agents_that_are_counted_are_never_fewer_than_none(over):
+    told = interval(np.array(over, np.float64), "over")
+    assert 0 <= told["low"] <= told["mean"] <= told["high"] <= max(1, *over)
+    if len(over) > 10:
+        assert told["low"] > 0, "one was seen"

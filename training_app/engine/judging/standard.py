@@ -113,8 +113,13 @@ def is_share(name: str) -> bool:
 
 
 def interval(values: Values, name: str) -> dict[str, float]:
-    """The mean of a figure with its 95 % interval."""
-    return (intervals.bounded(values) if is_share(name) else intervals.spread(values)).plain()
+    """The mean of a figure with its 95 % interval. Of agents that are counted it holds no fewer than none, and what no query has shown
+    is taken to be no more than one has."""
+    if is_share(name):
+        return intervals.bounded(values).plain()
+    if name in MEASURES:
+        return intervals.bounded(values, high=max(1.0, float(values.max(initial=0.0)))).plain()
+    return intervals.spread(values).plain()
 
 
 def paired(ours: Values, theirs: Values, name: str) -> dict[str, float]:
