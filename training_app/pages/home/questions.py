@@ -37,6 +37,8 @@ JUDGED_LEAST, JUDGED_MOST = 20, 60
 TEXTS = 50
 #: People or agents that are named.
 NAMED = 3
+#: Alarms of what waits for somebody, where nothing is broken; Home lists them with all else that waits.
+UNBROKEN = (Alarm.Kind.LABELING, Alarm.Kind.APPROVAL, Alarm.Kind.KEYS, Alarm.Kind.QUOTA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,8 @@ def _cost(pool: Pool, hours: Sequence[traffic_hours.Hour] | None = None) -> Ques
 
 def _broken(pool: Pool, open_alarms: Sequence[Alarm]) -> Question:
     question = _("What broke?")
-    if open_alarms:
-        return Question(question, open_alarms[0].sentence, _("Look"), _page("alarms", pool))
+    if broken := [alarm for alarm in open_alarms if alarm.kind not in UNBROKEN]:
+        return Question(question, broken[0].sentence, _("Look"), _page("alarms", pool))
     failed = Run.objects.filter(pool=pool, status=Run.Status.FAILED, created_at__gte=timezone.now() - RECENT)
     if (run := failed.order_by("-pk").first()) is not None:
         text = _("Run %(number)d failed: %(why)s") % {"number": run.pk, "why": run.error[:200]}

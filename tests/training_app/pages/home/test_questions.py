@@ -104,6 +104,13 @@ def test_a_labeler_is_told_whom_to_ask(client: Client) -> None:
     assert ops.username in page.content.decode()
 
 
+def test_what_waits_for_somebody_is_not_broken(pool: Pool) -> None:
+    empty_queue = Alarm.objects.create(pool=pool, kind=Alarm.Kind.LABELING, sentence="The labeling queue is empty.")
+    assert questions._broken(pool, [empty_queue]).answer == "Nothing."
+    refused = Alarm.objects.create(pool=pool, kind=Alarm.Kind.REFUSED, sentence="travel-1 cannot be loaded.")
+    assert questions._broken(pool, [empty_queue, refused]).answer == refused.sentence
+
+
 def test_the_months_routes_are_those_of_its_hours(pool: Pool) -> None:
     """Hours that are over are counted once, by a worker: no page reads a month of decisions."""
     live(pool)
