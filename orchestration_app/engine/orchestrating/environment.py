@@ -313,8 +313,7 @@ def at_random(rng: np.random.Generator, stop: float = 0.15) -> Chooser:
 
 def explored(environment: Environment, episodes: int, seed: int) -> list[tuple[int, RecordedPath]]:
     """What random episodes found: of each task the best path that was worth more than doing nothing, up to the call after which it
-    was
-    worth most, (task's number, its path). For worlds that may be asked what an episode was worth at any time."""
+    was worth most, (task's number, its path). For worlds that may be asked what an episode was worth at any time."""
     rng = np.random.Generator(np.random.PCG64(seed))
     best: dict[int, tuple[float, RecordedPath]] = {}
     drawn = rng.integers(len(environment), size=episodes).tolist()

@@ -84,8 +84,7 @@ class Baseline(nn.Module):
 @dataclass(frozen=True, slots=True)
 class LearnSettings:
     """How REINFORCE learns: `episodes` a batch, `updates` of it, the peak learning rate of Adam (it falls as a cosine), the weight
-    of the
-    entropy at the start (it falls in a line to nothing) and the width of the baseline's network."""
+    of the entropy at the start (it falls in a line to nothing) and the width of the baseline's network."""
 
     episodes: int = 64
     updates: int = 150

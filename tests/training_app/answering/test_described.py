@@ -1,6 +1,5 @@
 """Pools without a model: descriptions answer from the first minute, in the API, in batches, in the playground, on the command line
-and in
-searches; decisions are kept and can be replayed."""
+and in searches; decisions are kept and can be replayed."""
 
 import pytest
 from django.core.management import call_command

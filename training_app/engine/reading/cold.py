@@ -40,8 +40,7 @@ class ColdScorer:
         examples: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         """`agents` is the pool's whole roster, `cold` the ids of those that no model knows; `examples` are queries that an agent
-        says it
-        is for, by id. `meaning` asks the sentence encoder too, which is then loaded with the first text."""
+        says it is for, by id. `meaning` asks the sentence encoder too, which is then loaded with the first text."""
         self._scorer = Descriptions(agents, meaning=meaning, examples=examples, beside_model=True)
         self.ids = sorted(agent.id for agent in agents if agent.id in set(cold))
         documents = sorted((agent.id, document(agent), list((examples or {}).get(agent.id, ()))) for agent in agents)

@@ -53,10 +53,8 @@ _BREAK = re.compile(
     r"|а также|и ещё|и|затем|ve ayrıca|ve|e depois|e também|e poi)\b|另外|并且|然后|そして|それと",
     re.IGNORECASE,
 )
-STRENGTH, LEAST_LABELED = (
-    3.0,
-    10,
-)  # of the ridge of `Labeled`, and labeled queries of an agent from which on it is trusted
+#: Of the ridge of `Labeled`, and labeled queries of an agent from which on it is trusted.
+STRENGTH, LEAST_LABELED = 3.0, 10
 LONGEST_EARLIER = 2_000  # characters of a conversation that are read beside its last turn
 #: What needs no agent anywhere: a text that is more like one of these than like an agent needs nobody.
 NOBODY = (
@@ -115,8 +113,7 @@ class Labeled:
 
 class Descriptions:
     """What the agents of a pool say of themselves, as a scorer that nothing was fitted for. Immutable but for what it remembers;
-    safe to
-    share between threads. Phrases are embedded when the first text comes."""
+    safe to share between threads. Phrases are embedded when the first text comes."""
 
     kind: ClassVar[str] = "descriptions"
 

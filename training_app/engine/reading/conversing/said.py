@@ -2,8 +2,7 @@
 
 Each agent's name, description and keywords are one document; its features are words and the n-grams within them, weighted by
 (1 + ln count) · ln((1 + N) / (1 + df)) over the N agents of the pool. The likeness is the cosine, 0 to 1. All agents of the pool
-are in the
-corpus: what all descriptions share, such as "questions about", then says nothing.
+are in the corpus: what all descriptions share, such as "questions about", then says nothing.
 """
 
 from __future__ import annotations
