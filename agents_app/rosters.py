@@ -48,10 +48,17 @@ class Listed:
             agent.id >= 0 or agent.key or agent.examples for agent in self.agents
         ):
             listed = [*self.lines, *agents]
-            return "\n".join(": ".join(" ".join(part.split()) for part in parts if part) for parts in listed)
+            return "\n".join(_line(*(" ".join(part.split()) for part in parts)) for parts in listed)
         values = [{"name": name, "description": description} for name, description in self.lines]
         values += [_filled(agent) for agent in self.agents]
         return yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
+
+
+def _line(name: str, description: str) -> str:
+    """A line that `parse` reads as this name and description."""
+    if description:
+        return f"{name}: {description}"
+    return f"{name}:" if files.divided(name)[1] else name
 
 
 def _filled(agent: data.Agent) -> dict[str, Any]:

@@ -222,14 +222,30 @@ def _of_openapi(document: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------- lines and YAML
 
 
+#: What people put between a name and what it does where they put no colon, and words of a name that is followed by one.
+_DIVIDES = re.compile(r"\s+[-–—]+\s+|\s*;\s+")
+NAME_WORDS = 4
+
+
+def divided(line: str) -> tuple[str, str]:
+    """(name, description) of a line "Name: description". Without a colon a dash or semicolon may stand for it: behind a short name and
+    before several words, for "Travel - EU" is a name."""
+    if colon := re.search("[:：]", line):
+        return line[: colon.start()], line[colon.end() :]
+    name, *rest = _DIVIDES.split(line, maxsplit=1)
+    if rest and len(name.split()) <= NAME_WORDS and len(rest[0].split()) > 1:
+        return name, rest[0]
+    return line, ""
+
+
 def parse_lines(text: str) -> list[tuple[str, str]]:
-    """(name, description) of each line "Name: description"; blank lines fall away. Raises Unreadable with the line's number."""
+    """(name, description) of each line, as `divided`; blank lines fall away. Raises Unreadable with the line's number."""
     pairs: list[tuple[str, str]] = []
     lines_by_name: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        name, _colon, description = line.partition(":")
+        name, description = divided(line)
         name = " ".join(name.split())
         if not name:
             raise Unreadable(gettext_noop("Line %(line)d has no name before its colon."), line=number)

@@ -18,6 +18,32 @@ def test_lines_are_name_and_description() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "name", "description"),
+    [
+        ("Events - readings, signings", "Events", "readings, signings"),
+        ("Events – readings - and signings", "Events", "readings - and signings"),
+        ("Gifts; what to give a child", "Gifts", "what to give a child"),
+        ("返品：返品と返金", "返品", "返品と返金"),
+        ("Travel - EU", "Travel - EU", ""),
+        ("Travel - EU: trips and hotels", "Travel - EU", "trips and hotels"),
+        ("E-mail and chat", "E-mail and chat", ""),
+        (
+            "Whoever looks after what was lost - and found again",
+            "Whoever looks after what was lost - and found again",
+            "",
+        ),
+    ],
+)
+def test_a_dash_or_semicolon_stands_for_a_colon_behind_a_short_name(line: str, name: str, description: str) -> None:
+    assert rosters.parse(line).lines == ((name, description),)
+
+
+def test_a_name_that_looks_divided_comes_back_whole() -> None:
+    listed = rosters.Listed((("Events - readings and more", ""), ("Billing", "invoices")))
+    assert rosters.parse(listed.as_text()) == listed
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("Billing\n: lost", "Line 2 has no name"),
