@@ -165,11 +165,15 @@ def _llm_address(request: HttpRequest, pool: Pool) -> str:
 @require_POST
 @require_role(Role.REVIEWER, Role.OPS)
 def import_cancel(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
-    """Stop an import; what it has stored stays."""
-    if imports.cancel(import_columns.get_upload(slug, import_id)):
-        messages.success(request, _("The import is being stopped. What has been stored stays."))
-    else:
+    """Stop an import; what it has stored stays. One that has not begun leads back to where another file is chosen."""
+    upload = import_columns.get_upload(slug, import_id)
+    if not imports.cancel(upload):
         messages.info(request, _("The import had ended already."))
+    elif upload.status == Import.Status.CHOOSING:
+        messages.success(request, _("The file is not imported. Nothing of it was stored."))
+        return redirect("import", slug)
+    else:
+        messages.success(request, _("The import is being stopped. What has been stored stays."))
     return redirect("import_detail", slug, import_id)
 
 

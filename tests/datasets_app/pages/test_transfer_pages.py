@@ -216,6 +216,16 @@ def test_a_form_that_cannot_be_used_says_why(
     assert not Import.objects.exists()
 
 
+def test_a_file_that_is_not_imported_after_all_stores_nothing_and_says_so(reviewer: Client, dataset: Dataset) -> None:
+    chosen = an_import(dataset, status="choosing")
+    page = reviewer.post(reverse("import_cancel", args=["support", chosen.pk]), follow=True)
+    assert page.redirect_chain[-1][0] == reverse("import", args=["support"])
+    assert "Nothing of it was stored" in page.content.decode()
+    detail = reviewer.get(reverse("import_detail", args=["support", chosen.pk])).content.decode()
+    assert "Nothing of it was stored" in detail
+    assert "What was read so far stays" not in detail
+
+
 def test_stopping_and_going_on(reviewer: Client, dataset: Dataset, queued_jobs: list[Any]) -> None:
     failed = an_import(dataset, status="failed", error="the disk is gone")
     ImportChunk.objects.create(upload=failed, position=0, content=b"")
