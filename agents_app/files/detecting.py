@@ -10,19 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
+from agents_app.files import encodings
 from agents_app.files.formats import Reading, Record, Unreadable, gettext_noop, records, records_in
-from training_app.engine.data.examples import RowError
+from training_app.engine.data.examples import RowError, normalise
 
 #: So many bytes are looked at, so many records judged, and so many characters of them sent on.
 HEAD = 1 << 20
 JUDGED = 200
 JUDGED_CHARACTERS = 4 << 20
-#: What people call our columns; the first that fits wins.
-NAMES: Mapping[str, tuple[str, ...]] = {
+#: What people call our columns, in their languages.
+_NAMES: Mapping[str, tuple[str, ...]] = {
     "text": (
         "text", "query", "question", "message", "utterance", "request", "prompt", "input", "body", "content", "sentence",
         "ticket", "email", "chat", "anfrage", "frage", "nachricht", "consulta", "mensaje",
         "pregunta", "texto", "mensagem", "pergunta", "texte", "запрос", "вопрос", "сообщение", "текст",
+        "質問", "問い合わせ", "お問い合わせ", "問い合わせ内容", "お問い合わせ内容", "本文", "メッセージ", "内容", "질문", "문의",
+        "문의 내용", "문의내용",
+        "메시지", "내용", "본문", "ข้อความ", "คำถาม", "السؤال", "سؤال", "الرسالة", "رسالة", "النص", "نص", "الاستفسار", "soru",
+        "mesaj", "metin",
+        "talep", "istek", "sorgu", "प्रश्न", "सवाल", "संदेश", "पाठ", "问题", "问句", "文本", "消息", "問題", "訊息",
     ),
     "required_agents": (
         "required_agents", "required agents", "agents", "agent", "labels", "label", "intents", "intent", "categories",
@@ -30,10 +36,16 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "routed to", "routed_to", "handled by", "annotation", "agenten", "kategorie", "abteilung",
         "agentes", "agente", "equipos", "equipo", "equipas", "equipa", "equipes", "equipe", "departamentos", "departamento",
         "categorías", "categoría", "categoria", "etiquetas", "etiqueta", "агенты", "метка", "категория",
-        "отдел",
+        "отдел", "担当", "担当者", "担当部署", "部署", "エージェント", "カテゴリ", "カテゴリー", "分類", "ラベル", "タグ", "담당",
+        "담당자", "담당 부서",
+        "담당부서", "부서", "에이전트", "카테고리", "분류", "라벨", "แผนก", "ผู้รับผิดชอบ", "หมวดหมู่", "ประเภท", "เอเจนต์",
+        "القسم", "قسم", "الوكيل",
+        "الوكلاء", "الفئة", "التصنيف", "departman", "bölüm", "birim", "kategori", "etiket", "etiketler", "temsilci", "ajan",
+        "विभाग", "श्रेणी", "एजेंट", "लेबल", "部门", "类别", "分类", "标签", "部門", "類別",
     ),
     "asked_agents": ("asked_agents", "asked agents"),
-    "id": ("id", "key", "ticket_id", "ticket id", "message_id", "external_id", "number", "nr", "no", "#"),
+    "id": ("id", "key", "ticket_id", "ticket id", "message_id", "external_id", "number", "nr", "no", "#", "番号", "번호", "รหัส",
+        "رقم", "الرقم", "numara", "क्रमांक", "编号"),
     "split": ("split", "fold", "subset"),
     "annotator": ("annotator", "annotated by", "annotated_by", "labeler", "labeled by", "labeled_by", "labelled by", "completed_by"),
     "suggested_agents": ("suggested_agents", "suggested agents", "suggestion", "prediction", "predicted"),
@@ -140,7 +152,7 @@ def encoding_of(beginning: bytes) -> str:
     """The encoding that a text's first bytes are most likely in. Raises Unreadable for what is no text."""
     if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    if b"\0" in beginning and (wide := _wide(beginning)):
+    if b"\0" in beginning and (wide := encodings.wide(beginning)):
         return wide
     if b"\0" in beginning:
         raise Unreadable(gettext_noop("This is no text: it holds zero bytes. Save the queries as CSV or one a line."))
@@ -150,21 +162,7 @@ def encoding_of(beginning: bytes) -> str:
     except UnicodeDecodeError as error:
         if error.start > len(beginning) - 4 and len(beginning) >= HEAD:  # the head ends within a character
             return "utf-8"
-    # Western texts have few letters beyond ASCII, Cyrillic ones hardly any within it.
-    beyond = sum(byte >= 0xC0 for byte in beginning)
-    ascii_letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in beginning)
-    return "cp1251" if beyond > ascii_letters else "cp1252"
-
-
-def _wide(beginning: bytes) -> str:
-    """UTF-16 without the mark that names it: every other byte of a text in letters is zero. "" for anything else."""
-    some = beginning[: 4_096 & ~1]
-    if len(some) < 8:
-        return ""
-    even, odd = some[0::2].count(0), some[1::2].count(0)
-    if odd > 0.3 * len(some) / 2 and even == 0:
-        return "utf-16-le"
-    return "utf-16-be" if even > 0.3 * len(some) / 2 and odd == 0 else ""
+    return encodings.guessed(beginning)
 
 
 def _text_reading(beginning: bytes, file_name: str) -> Reading:
@@ -198,8 +196,14 @@ def _holds_records(text: str) -> bool:
 
 def plain_name(cell: object) -> str:
     """A column's name in the form in which NAMES has them: "Team(s)" is "teams"."""
-    name = str(cell).strip(" \"'").lower().replace("-", "_")
+    name = (
+        normalise(str(cell)).strip(" \"'").replace("-", "_").replace("i\u0307", "i")
+    )  # the small form of the Turkish İ
     return re.sub(r"\((\w+)\)", r"\1", name).strip(" :*.")
+
+
+#: What people call our columns, as `plain_name` has it; the first that fits wins.
+NAMES: Mapping[str, tuple[str, ...]] = {ours: tuple(map(plain_name, names)) for ours, names in _NAMES.items()}
 
 
 def known_names() -> set[str]:

@@ -44,6 +44,16 @@ class Look:
     unread: tuple[str, ...] = ()
 
     @property
+    def guessed_encoding(self) -> bool:
+        """Whether nothing in the file says in which encoding it is: whoever imports it should look."""
+        return self.reading.kind not in ("xlsx", "zip") and self.reading.encoding not in ("utf-8", "utf-16")
+
+    @property
+    def garbled(self) -> bool:
+        """Whether a row holds the sign for what its encoding does not know."""
+        return any("\ufffd" in str(value) for record in self.body for value in record.values())
+
+    @property
     def plain(self) -> bool:
         """Whether the file has our own names or no columns at all, so that nothing needs to be asked."""
         if self.reading.encoding != "utf-8" or self.reading.kind in ("xlsx", "array", "object", "zip"):
@@ -63,8 +73,13 @@ def look(stream: BinaryIO, file_name: str, agents: Sequence[Agent]) -> Look:
     return _look(reader.head(stream, file_name), agents, guess=True)
 
 
-def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, columns: bool = False) -> Look:
-    """The first records by a reading that a person has corrected; with `columns`, what its columns are is guessed again."""
+def again(
+    stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, columns: bool = False, header: bool = False
+) -> Look:
+    """The first records by a reading that a person has corrected; with `columns`, what its columns are is guessed again, with
+    `header` also whether they have names."""
+    if columns and header:
+        return _look(reader.head(stream, reading=reading), agents, guess=True)
     looked = _look(reader.head(stream, reading=reading), agents)
     if not columns:
         return looked

@@ -15,18 +15,22 @@ NONE_WORDS = frozenset(
         "none", "none of these", "none of them", "none of the above", "none of these agents", "nobody", "no one", "noone", "no agent",
         "no agents", "nothing", "no label", "n/a", "na", "n.a.", "-", "–", "—", "[]", "keine", "keiner", "niemand", "нет", "никто",
         "aucun", "aucune", "personne", "ninguno", "ninguna", "ningún agente", "nadie", "nada", "nenhum", "nenhuma", "ninguém",
-        "nessuno", "nessuna",
+        "nessuno", "nessuna", "なし", "無し", "該当なし", "없음", "해당 없음", "해당없음", "ไม่มี", "لا أحد", "لا شيء", "لا يوجد",
+        "yok", "hiçbiri", "hiç biri",
+        "कोई नहीं", "无", "無",
     }
 )  # fmt: skip
+#: The word for "and" between two agents.
+_AND = "and|und|et|y|и|ve|그리고|और|และ|と"
 #: What may stand between the agents of one cell, the plainest first.
 _BETWEEN = (
-    r"\s*;\s*", r"\s*\|\s*", r"\s*[\r\n]+\s*", r"\s*#\s*", r"\s+/\s+|\s*//\s*", r"\s*,\s*", r"\s*\+\s*|\s*&\s*", r"\s*/\s*",
-    r"\s*,\s*|\s+(?:and|und|et|y|и)\s+", r"\s*[;,|/+&#\r\n]\s*",
+    r"\s*[;؛]\s*", r"\s*\|\s*", r"\s*[\r\n]+\s*", r"\s*#\s*", r"\s+/\s+|\s*//\s*", r"\s*[,、،]\s*", r"\s*\+\s*|\s*&\s*", r"\s*/\s*",
+    rf"\s*[,、،]\s*|\s+(?:{_AND})\s+", r"\s*[;؛,、،|/+&#\r\n]\s*",
 )  # fmt: skip
 #: Whatever may stand between names, and in some of them: "Track & Trace".
-_MAYBE_BETWEEN = r"(\s*[;,|/+&#\r\n]\s*|\s+(?:and|und|et|y|и)\s+)"
+_MAYBE_BETWEEN = rf"(\s*[;؛,、،|/+&#\r\n]\s*|\s+(?:{_AND})\s+)"
 #: What stands between names and in none of them.
-_SURELY_BETWEEN = r"[;|\r\n]"
+_SURELY_BETWEEN = r"[;؛|\r\n]"
 #: How German and the Nordic languages write their letters where a keyboard has none of them.
 _WRITTEN_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "æ": "ae", "å": "aa"})
 #: A guess at what an unknown value means is as like it as this, at least.

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents_app.files import encodings
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Split
 from datasets_app.queries import query_columns
@@ -107,14 +108,7 @@ MEANINGS = (
     ("messages", gettext_lazy("The conversation")),
     ("conversation_id", gettext_lazy("The conversation's id")),
 )
-ENCODINGS = (
-    ("utf-8", "UTF-8"),
-    ("cp1252", gettext_lazy("Windows-1252 (Western)")),
-    ("cp1251", gettext_lazy("Windows-1251 (Cyrillic)")),
-    ("utf-16", "UTF-16"),
-    ("utf-16-le", "UTF-16 LE"),
-    ("utf-16-be", "UTF-16 BE"),
-)
+ENCODINGS = tuple((encoding, gettext_lazy(name)) for encoding, name in encodings.NAMES.items())
 DELIMITERS = ((",", gettext_lazy("comma")), (";", gettext_lazy("semicolon")), ("\t", gettext_lazy("tab")), ("|", "|"))
 
 

@@ -76,3 +76,17 @@ def test_an_export_is_named(clinic: Pool, tmp_path: Path, capsys: pytest.Capture
     call_command("import_queries", str(path), pool="clinic")
     assert "an export of Argilla" in capsys.readouterr().out
     assert Import.objects.get().suggestions_added == 1
+
+
+def test_an_encoding_that_was_guessed_is_said_and_can_be_named(
+    clinic: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "patients.csv"
+    path.write_bytes("質問,担当\n請求書が届きません,Billing\n検査の結果を知りたい,Lab results\n".encode("cp932"))
+    call_command("import_queries", str(path), "--check", pool="clinic")
+    assert "read as Shift_JIS (Japanese), which is a guess" in capsys.readouterr().out
+    call_command("import_queries", str(path), "--check", "--encoding", "euc_jp", pool="clinic")
+    assert "characters that its encoding does not know" in capsys.readouterr().out
+    call_command("import_queries", str(path), "--encoding", "cp932", pool="clinic")
+    assert "a guess" not in capsys.readouterr().out
+    assert set(Query.objects.values_list("text", flat=True)) == {"請求書が届きません", "検査の結果を知りたい"}

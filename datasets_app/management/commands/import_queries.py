@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
 from agents_app.audit import Actor
+from agents_app.files import encodings
 from agents_app.files.formats import Reading, Unreadable
 from agents_app.files.limited import JOB
 from agents_app.management.console import refusing
@@ -41,6 +42,12 @@ class Command(BaseCommand):
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--dataset", default="", help="its dataset, made where there is none (default: its first)")
         parser.add_argument("--format", choices=FORMATS, help="default: from the file's name or its first bytes")
+        parser.add_argument(
+            "--encoding",
+            choices=encodings.NAMES,
+            metavar="NAME",
+            help="of a text; default: guessed from its first bytes",
+        )
         parser.add_argument("--split", choices=Split.values, default="", help="for rows that name none")
         parser.add_argument(
             "--map",
@@ -134,6 +141,16 @@ class Command(BaseCommand):
         """How a file of another form than ours is read, told to whoever reads along; None for one of ours."""
         agents = pools.roster(pool, retired=True)
         looked = looking.look(stream, path.name, agents)
+        if options["encoding"] and options["encoding"] != looked.reading.encoding:
+            stream.seek(0)
+            reading = replace(looked.reading, encoding=options["encoding"])
+            looked = looking.again(stream, reading, agents, columns=True, header=True)
+        elif looked.guessed_encoding and not options["encoding"]:
+            self.stdout.write(
+                f"{path.name}: read as {encodings.NAMES[looked.reading.encoding]}, which is a guess; --encoding names another"
+            )
+        if looked.garbled:
+            self.stdout.write(f"{path.name}: characters that its encoding does not know are read as “\ufffd”")
         reading = replace(looked.reading, values={**meanings.remembered(pool), **mapped}, empty=options["empty"])
         names = {column.key: column.name for column in looked.columns}
         if reading.shape:

@@ -109,6 +109,60 @@ def test_it_goes_in_whole(name: str) -> None:
         assert [row.text for row in rows] == list(TEXTS)
 
 
+#: language → (encoding, headings, texts); each with a label of Billing.
+IN_THEIR_ENCODING: dict[str, tuple[str, tuple[str, str], tuple[str, ...]]] = {
+    "Japanese": ("cp932", ("お問い合わせ内容", "担当"), ("先月分が二重に請求されています", "パスワードを忘れました",
+    "荷物がまだ届きません")),
+    "Japanese on Unix": ("euc_jp", ("質問", "カテゴリ"), ("先月分が二重に請求されています", "アプリがすぐ落ちます",
+    "予約を変更したい")),
+    "Korean": ("cp949", ("문의 내용", "담당 부서"), ("택배가 아직 안 왔어요", "환불은 언제 되나요", "로그인이 안 돼요")),
+    "Turkish": ("cp1254", ("MESAJ", "BÖLÜM"), ("şifremi unuttum, giriş yapamıyorum", "İADE NE ZAMAN YATACAK",
+    "kargom gecikti, çok üzgünüm")),
+    "Arabic": ("cp1256", ("الرسالة", "القسم"), ("لم يصل الطرد حتى الآن", "نسيت كلمة المرور", "أريد نسخة من الفاتورة")),
+    "Thai": ("cp874", ("ข้อความ", "แผนก"), ("พัสดุยังไม่มาถึงเลย", "ลืมรหัสผ่าน", "ขอใบเสร็จรับเงินหน่อยค่ะ")),
+    "Hindi": ("utf-8", ("प्रश्न", "विभाग"), ("बिल की कॉपी भेजिए", "पासवर्ड भूल गया हूँ", "रिफ़ंड कब आएगा")),
+    "Thai, two bytes": ("utf-16-le", ("คำถาม", "หมวดหมู่"), ("พัสดุยังไม่มาถึงเลย", "ลืมรหัสผ่าน", "ขอใบเสร็จรับเงินหน่อยค่ะ")),
+    "Chinese": ("gb18030", ("问题", "部门"), ("我的订单在哪里", "退款什么时候到账", "请帮我取消预约")),
+    "Greek": ("cp1253", ("text", "label"), ("πού είναι η παραγγελία μου", "ξέχασα τον κωδικό", "θέλω επιστροφή χρημάτων")),
+    "Hebrew": ("cp1255", ("text", "label"), ("איפה החבילה שלי", "שכחתי סיסמה", "אני רוצה החזר כספי")),
+    "Polish": ("cp1250", ("text", "label"), ("gdzie jest moja paczka, proszę", "płatność została pobrana", "zapomniałem hasła")),
+    "Russian": ("cp1251", ("Запрос", "Агенты"), ("где мой заказ", "верните деньги", "НЕ МОГУ ВОЙТИ")),
+    "French": ("cp1252", ("texte", "equipe"), ("où est ma commande", "j'ai été débité deux fois", "ça ne marche pas à l'ouverture")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", IN_THEIR_ENCODING)
+def test_a_table_of_any_language_and_encoding_goes_in_as_it_stands(language: str) -> None:
+    encoding, headings, texts = IN_THEIR_ENCODING[language]
+    table = "\r\n".join([",".join(headings), *(f'"{text}",Billing' for text in texts)])
+    looked, found = read(table.encode(encoding), "tickets.csv")
+    assert [(one.text, one.required) for one in found if isinstance(one, Row)] == [
+        (text, frozenset({0})) for text in texts
+    ]
+    assert looked.guessed_encoding == (encoding != "utf-8")
+    assert not looked.garbled
+
+
+def test_a_heading_is_known_in_capitals_and_in_full_and_half_width() -> None:
+    for heading in ("İSTEK", "ＱＵＥＲＹ", "ﾒｯｾｰｼﾞ", "คําถาม", "คำถาม"):
+        looked, _found = read(f"{heading},x\nrefund,a\n".encode(), "tickets.csv")
+        assert looked.columns[int(looked.reading.columns["text"])].name == heading
+
+
+@pytest.mark.parametrize(
+    "cell", ["Billing、Account", "Billing، Account", "Billing؛Account", "Billing ve Account", "Billing और Account"]
+)
+def test_agents_of_a_cell_are_joined_as_each_language_does(cell: str) -> None:
+    _looked, found = read(f'text;agents\nhelp me;"{cell}"\n'.encode(), "tickets.csv")
+    assert [one.required for one in found if isinstance(one, Row)] == [frozenset({0, 1})]
+
+
+@pytest.mark.parametrize("word", ["該当なし", "해당 없음", "لا أحد", "hiçbiri", "कोई नहीं", "ไม่มี"])
+def test_none_of_them_is_known_in_each_language(word: str) -> None:
+    _looked, found = read(f"text;agents\nhelp me;Billing\nthanks;{word}\n".encode(), "tickets.csv")
+    assert [one.required for one in found if isinstance(one, Row)] == [frozenset({0}), frozenset()]
+
+
 @pytest.mark.parametrize("name", STAYS_OUT)
 def test_one_sentence_says_why_not(name: str) -> None:
     content, word = STAYS_OUT[name]
@@ -261,6 +315,26 @@ def test_a_wrong_guess_is_corrected_in_the_preview(reviewer: Client, pool: Pool)
     )
     assert answer.status_code == 422
     assert "Choose the column that holds" in answer.text
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_a_guessed_encoding_is_asked_about_before_anything_is_stored(reviewer: Client, pool: Pool) -> None:
+    _encoding, headings, texts = IN_THEIR_ENCODING["Japanese"]
+    content = "\n".join([",".join(headings), *(f"{text},Billing" for text in texts)]).encode("cp932")
+    send(reviewer, file=SimpleUploadedFile("tickets.csv", content))
+    columns = reverse("import_columns", args=["support", Import.objects.get().pk])
+    page = reviewer.get(columns).text
+    assert "it was guessed" in page
+    assert page.index('name="encoding"') < page.index("Something looks wrong")
+    wrong = {"encoding": "euc_jp", "delimiter": ",", "header": "on"}
+    garbled = reviewer.get(columns, wrong, headers={"HX-Request": "true"}).text
+    assert "would be stored so" in garbled
+    assert Query.objects.count() == 0
+    again = json.dumps({"delimiter": ",", "encoding": "euc_jp", "header": False})
+    right = {"encoding": "cp932", "delimiter": ",", "built": again}
+    page = reviewer.get(columns, right, headers={"HX-Request": "true"}).text
+    assert "3 rows" in page, "that the first row holds names is seen again"
+    assert texts[0] in page
 
 
 @pytest.mark.usefixtures("no_queue", "dataset")
