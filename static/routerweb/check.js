@@ -1,5 +1,5 @@
 // Check answers by keyboard, as on the label page. A switch turns single keys off.
-import { keyPlace } from "./key_place.js";
+import { composes, keyPlace } from "./key_place.js";
 
 const OFF = "rw-check.keys-off";
 const form = document.getElementById("check-form");
@@ -16,7 +16,7 @@ form.addEventListener("change", ({ target }) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.isComposing || event.repeat || !keys.checked) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || composes(event) || event.repeat || !keys.checked) return;
   if (event.target.matches("input:not([type=checkbox]), textarea, select")) return;
   const enter = ["Enter", "NumpadEnter"].includes(event.code);
   if (enter && event.target.matches("a, button, summary")) return; // what has the focus keeps its own key

@@ -1,7 +1,7 @@
 // Keys go by `keyPlace`, so that every layout works; a switch turns them off. The keys of commands can be changed; what somebody chose
 // stays in this browser.
 
-import { keyPlace } from "./key_place.js";
+import { composes, keyPlace } from "./key_place.js";
 import { shown } from "./label_form.js";
 
 const DEFAULTS = {
@@ -67,7 +67,7 @@ export function listen(store, commands) {
   let code = null; // the two letters of an agent, while they are being typed
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || composes(event)) return;
     const dialog = document.querySelector("dialog[open]");
     if (dialog) return inDialog(event, dialog);
     if (event.target.id === "lb-filter") return inFilter(event);
@@ -93,6 +93,7 @@ export function listen(store, commands) {
     if (number) return () => bySign(number);
     if (event.code === "NumpadEnter") return commands.submit;
     if (event.key === "?") return commands.help;
+    if (event.key === ".") return () => spell(""); // on a Turkish keyboard it stands where others have the slash
     if (event.code === "Slash" || event.key === "/") return event.shiftKey && event.key !== "/" ? commands.help : focusFilter;
     if (event.code === "Period" || event.code === "NumpadDecimal") return () => spell("");
     if (event.shiftKey && !["=", "'"].includes(event.key)) return undefined;

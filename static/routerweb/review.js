@@ -1,6 +1,6 @@
 // Review: the agents that nobody disputes are folded away until somebody wants to see them; a decision slides the next query in; all of
 // it by keyboard, as on the label page. A switch turns single keys off.
-import { keyPlace } from "./key_place.js";
+import { composes, keyPlace } from "./key_place.js";
 
 const OFF = "rw-review.keys-off";
 
@@ -32,7 +32,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
 
 document.addEventListener("keydown", (event) => {
   const form = document.getElementById("rv-case");
-  if (!form || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || localStorage.getItem(OFF) === "1") return;
+  if (!form || event.ctrlKey || event.metaKey || event.altKey || composes(event) || localStorage.getItem(OFF) === "1") return;
   if (event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select")) return;
   const enter = ["Enter", "NumpadEnter"].includes(event.code);
   if (enter && event.target.matches("a, button, summary")) return; // what has the focus keeps its own key

@@ -320,6 +320,53 @@ def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     expect(page.locator('[name="agent"]:checked')).to_have_count(0)
 
 
+def test_enter_that_ends_a_composed_word_neither_chooses_nor_submits(sign_in, person):
+    """Chromium and Firefox say that the key composes; Safari says it with the code 229 alone."""
+    make_pool(12, ["一つ目", "二つ目"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+
+    def composed(**how):
+        page.evaluate(
+            "how => document.activeElement.dispatchEvent(new KeyboardEvent('keydown',"
+            " {code: 'Enter', key: 'Enter', bubbles: true, cancelable: true, ...how}))",
+            how,
+        )
+
+    for how in ({"isComposing": True}, {"keyCode": 229}):
+        press(page, "Slash")
+        page.keyboard.type("matter 3")
+        composed(**how)
+        expect(page.locator("#lb-filter")).to_be_focused()
+        expect(page.locator('[name="agent"]:checked')).to_have_count(0)
+        press(page, "Escape", "KeyN")
+        composed(**how)
+        expect(page.locator('[name="note"]')).to_be_focused()
+        press(page, "Escape")
+        composed(**how)
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("一つ目")
+    assert current_labels() == {}
+
+
+def test_a_turkish_keyboard_has_the_point_where_others_have_the_slash(sign_in, person):
+    make_pool(12, ["only one"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+
+    def turkish(**pressed):
+        page.evaluate(
+            "pressed => document.body.dispatchEvent(new KeyboardEvent('keydown', {...pressed, bubbles: true}))", pressed
+        )
+
+    turkish(code="Slash", key=".")
+    expect(page.locator("#lb-spelling")).to_have_text("._")
+    turkish(code="KeyA", key="a")
+    turkish(code="Digit3", key="3")
+    expect(page.locator('[name="agent"]:checked')).to_have_value("3")
+    turkish(code="Digit7", key="/", shiftKey=True)
+    expect(page.locator("#lb-filter")).to_be_focused()
+
+
 def test_a_letter_is_the_key_that_shows_it(sign_in, person):
     """On a German keyboard Z is where others have Y; the equals sign is above the zero."""
     make_pool(12, ["first", "second"])
