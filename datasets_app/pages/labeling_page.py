@@ -1,6 +1,5 @@
 """What the labeling page draws of an item: its text, its agents in the order that they keep, suggestions, history."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
+from agents_app.texts import keywords
 from datasets_app.figures import progress
 from datasets_app.labeling import one_query, queue
 from datasets_app.labels import trust
@@ -146,13 +146,13 @@ def _source(offer: Offer) -> str:
 
 def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
     """The text, escaped, with every agent's keywords underlined and named on hover; they stand out without colour."""
-    names = {word.casefold(): agent.name for agent in agents for word in agent.keywords if word.strip()}
+    words = [(word.strip(), agent.name) for agent in agents for word in agent.keywords if word.strip()]
+    names = {keywords.folded(word): name for word, name in words}
     if not names:
         return escape(text)
-    words = "|".join(re.escape(word) for word in sorted(names, key=len, reverse=True))
     pieces, at = [], 0
-    for match in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
-        name = names.get(match.group().casefold(), "")
+    for match in keywords.pattern(word for word, _name in words).finditer(text):
+        name = names.get(keywords.folded(match.group()), "")
         pieces += [text[at : match.start()], format_html('<u title="{}">{}</u>', name, match.group())]
         at = match.end()
     return format_html_join("", "{}", ([piece] for piece in [*pieces, text[at:]]))

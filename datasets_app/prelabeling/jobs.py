@@ -1,6 +1,5 @@
 """Pre-labeling jobs: what an LLM is asked about, a job's life, the estimate before it. `prelabel_run` does the asking."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from agents_app import llm as site_llm
 from agents_app.background_work import jobs as life
 from agents_app.models import Pool
 from agents_app.outbound import guard
+from agents_app.texts import keywords
 from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query, WritingJob
 from datasets_app.prelabeling import prompts
 from routerweb.observing import tracing
@@ -256,7 +256,7 @@ def fallback(kind: str, text: str, agents: Sequence[Agent]) -> frozenset[int] | 
         return None
     numbers = set()
     for agent in agents:
-        words = [word for word in (*agent.keywords, agent.name) if word.strip()]
-        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words):
+        words = [word.strip() for word in (*agent.keywords, agent.name) if word.strip()]
+        if words and keywords.pattern(words).search(text):
             numbers.add(agent.id)
     return frozenset(numbers)

@@ -334,6 +334,9 @@ def test_keywords_are_underlined_and_the_text_is_escaped(client, pool, plain, ad
     html = client.post(url("label_item", pool, query.pk), **JSON).json()["html"]
     assert "&lt;script&gt;x&lt;/script&gt;" in html
     assert '<u title="Billing">Charged</u>, not recharged; <u title="Billing">a &amp; b</u>' in html
+    pool.agents.filter(number=0).update(keywords=["返金", "İade"])
+    html = client.post(url("label_item", pool, add_query("先月分を返金して。İADE").pk), **JSON).json()["html"]
+    assert 'を<u title="Billing">返金</u>して。<u title="Billing">İADE</u>' in html
 
 
 # ------------------------------------------------------------------------------------------------------ who sees what
