@@ -13,6 +13,7 @@ from datasets_app.labeling import queue
 from datasets_app.labels import voices
 from datasets_app.labels.disagreement import jaccard
 from datasets_app.models import Assignment, Label, Query
+from datasets_app.queries import text_search
 
 #: The latest labels that agreement is measured on.
 RECENT = 500
@@ -35,7 +36,7 @@ def labels_of(pool: Pool, person: User, search: str = "") -> "QuerySet[Label]":
         source=Label.Source.HUMAN, author=person, query__dataset__pool=pool, query__deleted_at__isnull=True
     )
     for word in search.split():
-        labels = labels.filter(query__text__icontains=word)
+        labels = labels.filter(text_search.holding(word, "query__text"))
     return labels.select_related("query").order_by("-pk")
 
 

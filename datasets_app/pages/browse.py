@@ -12,7 +12,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
 from datasets_app.labeling import adjudication, queue
 from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem
-from datasets_app.queries import query_columns
+from datasets_app.queries import query_columns, text_search
 from routerweb.pages import parameters
 
 #: Terms about more than one column of a query; those about one are in `columns`.
@@ -92,7 +92,7 @@ def search(pool: Pool, text: str) -> Search:
 
 def _condition(pool: Pool, term: Term) -> Q | Exists:
     if not term.key:
-        return Q(text__icontains=term.value) | Q(external_id=term.value)
+        return text_search.holding(term.value) | Q(external_id=term.value)
     conditions: dict[str, Callable[[Pool, str], Q | Exists]] = {
         "agent": _agent,
         "source": _source,

@@ -9,9 +9,8 @@ from agents_app.access import Role, person, roles_of
 from agents_app.models import Pool
 from datasets_app.figures import own
 from datasets_app.models import Query
+from datasets_app.queries import text_search
 
-#: Fewer letters would find everything, and read everything.
-LETTERS = 3
 SHOWN = 5
 
 
@@ -24,7 +23,7 @@ def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
         results.append(
             SearchResult(guidelines, pool.name, reverse("label", args=[pool.slug]) + "#guidelines", "menu_book")
         )
-    if len(term) < LETTERS:
+    if not text_search.is_long_enough(term):
         return results
     if Role.LABELER in roles:
         for label in own.labels_of(pool, person(request), term)[:SHOWN]:
@@ -32,7 +31,7 @@ def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
             results.append(SearchResult(_line(label.query), _("My label"), address, "bookmark_check"))
     if roles & {Role.REVIEWER, Role.OPS}:
         for query in (
-            Query.objects.of(pool).filter(text__icontains=term, erased_at__isnull=True).order_by("-pk")[:SHOWN]
+            Query.objects.of(pool).filter(text_search.holding(term), erased_at__isnull=True).order_by("-pk")[:SHOWN]
         ):
             results.append(
                 SearchResult(_line(query), _("Query"), reverse("query", args=[pool.slug, query.pk]), "list_alt")

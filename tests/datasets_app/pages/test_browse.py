@@ -77,6 +77,29 @@ def test_the_search_line(pool, known, text, expected):
 
 
 @pytest.mark.parametrize(
+    ("text", "sought"),
+    [
+        ("Где мой ЗАКАЗ", "заказ"),
+        ("где мой заказ", "ЗАКАЗ"),
+        ("Şifremi unuttum", "şifremi"),
+        ("ŞİFREMİ UNUTTUM", "şifremi"),
+        ("şifremi unuttum", "ŞİFREMİ"),
+        ("iade ne zaman", "İADE"),
+        ("Kargom ışık hızında", "IŞIK"),
+        ("Größe falsch", "GRÖ"),
+        ("ガス代の請求", "ガス"),
+        ("أين الطرد", "الطرد"),
+        ("बिल की कॉपी", "बिल"),
+        ("ที่อยู่จัดส่ง", "ที่"),
+        ("caf\u00e9 closed", "cafe\u0301"),
+    ],
+)
+def test_a_word_is_found_in_any_case_of_its_language(pool, add_query, text, sought):
+    query = add_query(text)
+    assert list(browse.search(pool, sought).queries) == [query]
+
+
+@pytest.mark.parametrize(
     "text", ["agent:bilng", "state:golden", "split:x", "by:nobody", "after:soon", "is:odd", "disagreement:x"]
 )
 def test_a_term_that_cannot_be_read_finds_nothing_and_says_why(pool, known, text):

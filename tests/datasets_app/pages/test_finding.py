@@ -24,3 +24,11 @@ def test_a_reviewer_finds_queries_but_no_erased_one(person, pool, queries):
     word = queries[1].text.lower()
     assert f"/p/{pool.slug}/queries/{queries[1].pk}/" in found(rita, word)
     assert "/queries/" not in found(person("cora", "labeler"), word).replace("/queries/?", "")
+
+
+def test_two_signs_are_enough_where_they_are_a_word(person, pool, add_query):
+    rita, query = person("rita", "reviewer"), add_query("先月分を返品したい")
+    assert f"/p/{pool.slug}/queries/{query.pk}/" in found(rita, "返品")
+    assert f"/queries/{add_query('반품 신청').pk}/" in found(rita, "반품")
+    latin = add_query("xy of it")
+    assert f"/queries/{latin.pk}/" not in found(rita, "xy")

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 
 #: Letters of scripts that put no space between words: Thai, Lao, Khmer, Burmese, kana and Han.
 SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+#: One letter of these, or of Hangul, in which two letters are often a word.
+SPACELESS_LETTER = re.compile(rf"[{SPACELESS}\uac00-\ud7af]")
 _SCRIPTS: tuple[tuple[str, str], ...] = (
     ("ja", r"[\u3040-\u30ff]"), ("ko", r"[\uac00-\ud7af\u1100-\u11ff]"), ("zh", r"[\u3400-\u4dbf\u4e00-\u9fff]"),
     ("th", r"[\u0e00-\u0e7f]"),
