@@ -8,6 +8,7 @@ import pytest
 
 from training_app.engine.data.conversations import Message, Turn
 from training_app.engine.data.examples import Agent
+from training_app.engine.reading.conversing.said import phrases
 from training_app.engine.reading.descriptions import FEATURES, TURN, Descriptions, clauses_of, says_something, weighed
 from training_app.engine.routing.router import Router
 
@@ -71,6 +72,27 @@ def test_words_count_within_their_conversation() -> None:
     expected = scorer.logits([turn])[0] - scorer.logits([without])[0]
     named = dict(scorer.explain(turn)[1])
     assert named["today"] == pytest.approx(expected[1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("ログインできないのと、荷物が届かない", ["ログインできないのと", "荷物が届かない"]),
+        ("환불해 주세요 그리고 주소를 바꿔 주세요", ["환불해 주세요", "주소를 바꿔 주세요"]),
+        ("ลืมรหัสผ่านและพัสดุยังไม่มา", ["ลืมรหัสผ่าน", "พัสดุยังไม่มา"]),
+        ("पासवर्ड भूल गया और पार्सल नहीं आया", ["पासवर्ड भूल गया", "पार्सल नहीं आया"]),
+        ("نسيت كلمة المرور، ولم يصل الطرد", ["نسيت كلمة المرور", "ولم يصل الطرد"]),
+        ("कंगन औरत के लिए", []),
+    ],
+)
+def test_clauses_are_told_apart_by_what_joins_them_in_each_language(text: str, parts: list[str]) -> None:
+    assert clauses_of(text) == parts
+
+
+@pytest.mark.parametrize("description", ["請求書、二重請求。領収書", "فواتير، استرداد؛ إيصال", "बिल। रिफ़ंड। रसीद"])
+def test_a_description_is_read_by_phrases_in_each_script(description: str) -> None:
+    said = phrases(Agent(0, "Billing", description, (), "BI"))
+    assert len(said) == 5, "its name, three phrases, and all of it"
 
 
 def test_clauses_are_parted_at_signs_and_conjunctions_of_several_languages() -> None:

@@ -49,8 +49,9 @@ _WHOLE_WORD = re.compile(r"\w+(?:['’-]\w+)*")
 MOST_CLAUSES, LEAST_CLAUSE = 4, 10  # clauses that are read each for itself, and characters of one
 #: What joins clauses: signs, and the words for "and", "also", "then" in the languages that join queries are written in.
 _BREAK = re.compile(
-    r"[.;:!?\n,。!?;,]+|\b(?:and also|and then|and|also|then|und dann|und|außerdem|et puis|et|puis|y luego|y|también|luego"
-    r"|а также|и ещё|и|затем|ve ayrıca|ve|e depois|e também|e poi)\b|另外|并且|然后|そして|それと",
+    r"[.;:!?\n,。!?;,、،؛؟।！？；，]+|\b(?:and also|and then|and|also|then|und dann|und|außerdem|et puis|et|puis|y luego|y|también"
+    r"|luego|а также|и ещё|и|затем|ve ayrıca|ve|e depois|e também|e poi)\b"
+    r"|(?<!\S)(?:그리고|또한|और|तथा|ثم)(?!\S)|และ|แล้วก็|另外|并且|然后|そして|それと",
     re.IGNORECASE,
 )
 #: Of the ridge of `Labeled`, and labeled queries of an agent from which on it is trusted.

@@ -20,7 +20,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.reading.text import characters_of, single_words
 
 RANGE = (3, 5)
-_BREAK = re.compile(r"[.;:,!?\n]|\s[-–—]\s")
+_BREAK = re.compile(r"[.;:,!?\n。、，；：！？،؛؟।]|\s[-–—]\s")
 WORD = re.compile(r"\w\w")
 
 
