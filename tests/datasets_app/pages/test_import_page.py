@@ -76,7 +76,7 @@ def test_values_without_a_guess_are_to_be_chosen(ops: Client, clinic: Pool) -> N
 def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client, clinic: Pool) -> None:
     address = send(ops, CONTENT)
     page = ops.get(address)
-    assert "labels in “Team(s)”" in page.text
+    assert "labels in <bdi>“Team(s)”</bdi>" in page.text
     assert "2 of 4 labels will be kept, the other 2 by the meanings below" in page.text
     assert Query.objects.count() == 0
     labs = clinic.agents.get(name="Lab results")
