@@ -95,6 +95,13 @@ def encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:
     return _encode(rows, format)
 
 
+def for_spreadsheets(pieces: Iterable[bytes], format: str) -> Iterator[bytes]:
+    """The same file for people: a CSV begins with the mark of UTF-8, without which Excel reads it in the encoding of its country."""
+    if format == "csv":
+        yield BOM_UTF8
+    yield from pieces
+
+
 def _encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:
     pending = iter(rows)
     first = True

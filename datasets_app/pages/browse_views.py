@@ -133,7 +133,7 @@ def queries_export(request: HttpRequest, slug: str) -> FileResponse:
     if format not in ("jsonl", "csv", "txt"):
         raise Http404(_("No such format."))
     rows = browse.search(pool, request.GET.get("q", "")).queries.filter(erased_at__isnull=True)
-    pieces = exports.encode(exports.rows(rows), format)
+    pieces = exports.for_spreadsheets(exports.encode(exports.rows(rows), format), format)
     return download(pieces, exports.CONTENT_TYPES[format], exports.file_name(pool, format))
 
 

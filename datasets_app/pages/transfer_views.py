@@ -228,7 +228,9 @@ def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResp
             csv.writer(buffer).writerow(cells)
             yield buffer.getvalue().encode()
 
-    return download(lines(), "text/csv; charset=utf-8", f"import-{upload.pk}-problems.csv")
+    return download(
+        exports.for_spreadsheets(lines(), "csv"), "text/csv; charset=utf-8", f"import-{upload.pk}-problems.csv"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- export
@@ -259,7 +261,8 @@ def export_download(request: HttpRequest, slug: str) -> HttpResponse | FileRespo
     if format == "folder":
         pieces = exports.folder(pool, dataset, everything)
     else:
-        pieces = exports.encode(exports.rows(exports.selected(pool, dataset, everything)), format)
+        rows = exports.rows(exports.selected(pool, dataset, everything))
+        pieces = exports.for_spreadsheets(exports.encode(rows, format), format)
     return download(pieces, exports.CONTENT_TYPES[format], exports.file_name(pool, format, dataset))
 
 

@@ -133,7 +133,7 @@ def test_a_file_walks_from_the_form_to_the_report(
     rows = list(
         csv.DictReader(
             io.StringIO(
-                reviewer.get(reverse("import_problems", args=["support", upload.pk])).getvalue().decode()  # type: ignore[attr-defined]
+                reviewer.get(reverse("import_problems", args=["support", upload.pk])).getvalue().decode("utf-8-sig")  # type: ignore[attr-defined]
             )
         )
     )
@@ -272,7 +272,7 @@ def test_the_problems_table_filters_and_pages(reviewer: Client, dataset: Dataset
 def test_a_problem_cannot_run_as_a_formula(reviewer: Client, dataset: Dataset) -> None:
     upload = an_import(dataset)
     ImportProblem.objects.create(upload=upload, line=1, reason="x", excerpt='=HYPERLINK("evil")')
-    content = reviewer.get(reverse("import_problems", args=["support", upload.pk])).getvalue().decode()  # type: ignore[attr-defined]
+    content = reviewer.get(reverse("import_problems", args=["support", upload.pk])).getvalue().decode("utf-8-sig")  # type: ignore[attr-defined]
     assert "'=HYPERLINK" in content
 
 
@@ -366,3 +366,16 @@ def test_a_text_file_of_json_objects_is_not_taken_for_texts(
     assert not Import.objects.exists()
     reviewer.post(address, {"file": a_file(content, "t.txt"), "dataset": "Tickets", "format": ""})
     assert Import.objects.get().format == "jsonl"
+
+
+def test_a_csv_for_people_says_that_it_is_utf_8(reviewer: Client, pool: Pool, add_query: Callable[..., Query]) -> None:
+    """Excel in Japan or Turkey reads a CSV without the mark in that country's encoding."""
+    query = add_query("荷物がまだ届きません")
+    labels.record(labels.NewLabel(query.pk, source="import", required=[0], asked=range(4)))
+    client = reviewer
+    for address in (reverse("export_download", args=[pool.slug]), reverse("queries_export", args=[pool.slug])):
+        content = client.get(address, {"format": "csv"}).getvalue()
+        assert content.startswith(b"\xef\xbb\xbfid,")
+        assert content.count(b"\xef\xbb\xbf") == 1
+        assert query.text in content.decode()
+        assert not client.get(address, {"format": "jsonl"}).getvalue().startswith(b"\xef")
