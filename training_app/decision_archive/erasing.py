@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.texts import narrowing
+from agents_app.texts.matching import PersonalDataError
 from routerweb.erasing import ErasedQuery, Erasing, Fate, Lookup, RowRule
 from training_app.decision_archive import days, reading, storage
 from training_app.decision_archive.days import read_json
@@ -56,7 +58,9 @@ def forget(erased: Sequence[ErasedQuery]) -> None:
 
 def _holding(lookup: Lookup) -> Iterator[int]:
     for archived in ArchivedDay.objects.exclude(pool=None).exclude(state=ArchivedDay.State.LEAVING).order_by("pk"):
-        if archived.state == ArchivedDay.State.WRITING or not storage.is_used() or _held(archived, lookup):
+        with _said():
+            held = archived.state == ArchivedDay.State.WRITING or not storage.is_used() or _held(archived, lookup)
+        if held:
             yield archived.pk
 
 
@@ -80,7 +84,9 @@ def _inside(keys: Sequence[Any], lookup: Lookup) -> Iterator[tuple[str, dict[str
     """For an export: the id and the columns of each archived decision in which somebody stands."""
     if storage.is_used():
         for archived in ArchivedDay.objects.kept().filter(pk__in=keys):
-            for row in _held(archived, lookup):
+            with _said():
+                rows = _held(archived, lookup)
+            for row in rows:
                 yield row["id"], row
 
 
@@ -98,8 +104,21 @@ def _erase(keys: Sequence[Any], erasing: Erasing) -> None:
 
     pattern = narrowing.of(lookup)
     for archived in ArchivedDay.objects.kept().filter(pk__in=keys).exclude(pool=None):
-        _rewrite(archived, pattern, change, WORDS)
+        with _said():
+            _rewrite(archived, pattern, change, WORDS)
         erasing.tick()
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Tell whoever looks for somebody that a file cannot be read: nobody knows then whether they stand in it."""
+    try:
+        yield
+    except ArchiveError as error:
+        words = _(
+            "Archived decisions cannot be read, so nobody can say whether they hold it. Copy the file back, then repeat this. %s"
+        )
+        raise PersonalDataError(words % error) from error
 
 
 def _rewrite(

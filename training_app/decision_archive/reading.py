@@ -100,14 +100,18 @@ def one(key: UUID, pools: Any = None) -> Archived | None:
     return None
 
 
-def wherever(key: UUID, pools: Any) -> Archived | None:
-    """The decision of that id in one of these pools, in the database or in the archive; None where there is none, or where the archive
-    cannot be read, which the log says."""
+def kept(key: UUID, pools: Any) -> Archived | None:
+    """The stored or archived decision of that id in one of these pools; None where there is none. Raises ArchiveError."""
     stored = Decision.objects.select_related("pool", "model__pool", "api_key").filter(pk=key, pool__in=pools).first()
     if stored is not None:
         return Archived(stored, Outcome.objects.filter(decision_id=key, pool=stored.pool).first())
+    return one(key, pools)
+
+
+def wherever(key: UUID, pools: Any) -> Archived | None:
+    """As `kept`, for pages: None also where the archive cannot be read, which the log says."""
     try:
-        return one(key, pools)
+        return kept(key, pools)
     except ArchiveError as error:
         logger.warning("%s", error)
         return None
@@ -220,6 +224,7 @@ def _rows(
             if newer is None:
                 return []  # it was too old, meanwhile
             if newer.path == archived.path:
+                logger.warning("The archive's file %s cannot be read.", archived.path)
                 raise ArchiveError(f"{archived.path} cannot be read: {error}") from error
             archived = newer
     raise ArchiveError(f"{archived.path}: others changed the archive all the time.")
@@ -235,7 +240,11 @@ def _opened(archived: ArchivedDay) -> "Iterator[DuckDBPyConnection]":
         "autoinstall_known_extensions": False, "autoload_known_extensions": False, "lock_configuration": True,
     }  # fmt: skip
     with storage.opened() as (system, root), duckdb.connect(":memory:", config=config) as engine:
-        file = dataset.dataset(f"{root}/{archived.path}", days.schema(), format="parquet", filesystem=system)
+        # A page whose bytes were altered is refused, not read as something else.
+        form = dataset.ParquetFileFormat(
+            default_fragment_scan_options=dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        )
+        file = dataset.dataset(f"{root}/{archived.path}", days.schema(), format=form, filesystem=system)
         engine.register("day", file)
         yield engine
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from agents_app.models import Pool, Privacy
@@ -51,6 +51,38 @@ def test_an_archive_that_cannot_be_read_is_no_error_of_a_page(old: uuid.UUID, br
     next(archive.rglob("*.parquet")).unlink()
     assert browser.get(f"/p/support/decisions/{old}/").status_code == 404
     assert "The archive cannot be read" in browser.get("/p/support/decisions/archive/").text
+
+
+@pytest.mark.parametrize("harm", ["lost", "cut", "altered"])
+def test_a_file_that_was_lost_or_altered_is_said_and_never_read_as_something_else(
+    old: uuid.UUID, pool: Pool, archive: Path, browser: Client, tmp_path: Path, harm: str
+) -> None:
+    file = next(archive.rglob("*.parquet"))
+    content = file.read_bytes()
+    if harm == "lost":
+        file.unlink()
+    elif harm == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    else:  # letters that stand in it as they are
+        assert content.count(b"of long ago")
+        file.write_bytes(content.replace(b"of long ago", b"of new days"))
+    app = application(pool, scopes=("ops",))
+    for address in (
+        f"/api/decisions/{old}/",
+        f"/api/decisions/{old}/replay/",
+        "/api/decisions/export/?pool=support&format=jsonl",
+    ):
+        refused = app.get(address)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "archive_away"), address
+    for words in (
+        ("export_decisions", str(tmp_path / "out"), "--pool=support", "--format=jsonl"),
+        ("personal_data", "find", "nobody@else"),
+    ):
+        with pytest.raises(CommandError, match="cannot be read"):
+            call_command(*words)
+    page = browser.post("/personal-data/", {"terms": "nobody@else", "do": "find"})
+    assert (page.status_code, "Nothing stored holds it" in page.text) == (200, False)
+    assert "Archived decisions cannot be read" in page.text
 
 
 def test_its_page_shows_it_and_sends_it_to_labeling(old: uuid.UUID, browser: Client) -> None:

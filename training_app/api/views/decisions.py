@@ -1,6 +1,7 @@
 """Kept decisions: a list of them, one, and the same again."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,11 @@ from training_app.versions import registry
 OF = "Decisions"
 #: The one type of any file that generators of clients know.
 FILE = "application/octet-stream"
+
+
+def _archive_read(hint: str) -> AbstractContextManager[None]:
+    """Refuses the request where the archive of decisions cannot be read."""
+    return refused_as(503, "archive_away", ArchiveError, hint=hint)
 
 
 class DecisionsView(ListView):
@@ -85,9 +91,7 @@ class DecisionsView(ListView):
         """A part of the archive, and what was reported of its decisions. Raises Refused."""
         if not reading.has_some(pool, search):
             return [], {}
-        with refused_as(
-            503, "archive_away", ArchiveError, hint="Try again later; decisions before this part were not affected."
-        ):
+        with _archive_read("Try again later; decisions before this part were not affected."):
             part = reading.part(pool, search, place, self.chosen["limit"])
         if part.next:
             self.paginator.lead_to_archive(request, part.next)  # type: ignore[union-attr]
@@ -116,7 +120,8 @@ class ExportView(OpsView):
     @operation(
         "exportDecisions", "The pool's decisions in a file, oldest first", of=OF, query_string=shapes.ExportParameters,
         media=FILE,
-        answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")}, errors=("cannot_export",),
+        answers={200: (OpenApiTypes.BINARY, "Parquet, JSON lines, or a zip of a dataset folder", "…")},
+        errors=("cannot_export", "archive_away"),
     )  # fmt: skip
     def get(self, request: Request) -> HttpResponseBase:
         """Every decision of the pool and that time, archived ones too, with its outcome, as `manage.py export_decisions` writes
@@ -127,7 +132,8 @@ class ExportView(OpsView):
         archived = reading.Search(since=values["since"], until=values["until"])
         with refused_as(409, "cannot_export", decision_exports.ExportError):
             pieces = decision_exports.download(pool, kind, chosen, words=not values["without_text"], archived=archived)
-        return download(pieces, FILE, decision_exports.file_name(pool, kind))
+        with _archive_read("Try again later, or export the days since the archive ends."):
+            return download(pieces, FILE, decision_exports.file_name(pool, kind))
 
 
 class OfDecision(OpsView):
@@ -137,7 +143,8 @@ class OfDecision(OpsView):
 
     def decision(self, decision_id: UUID) -> Decision:
         """The decision of that id, stored or archived; `outcome` is what was reported of it. Raises Refused."""
-        kept = reading.wherever(decision_id, Pool.objects.filter(slug__in=self.access.caller.pools))
+        with _archive_read("It may be an archived decision: try again later."):
+            kept = reading.kept(decision_id, Pool.objects.filter(slug__in=self.access.caller.pools))
         if kept is None:
             raise Refused(
                 404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
@@ -153,7 +160,7 @@ class DecisionView(OfDecision):
     @operation(
         "decision", "A kept decision", of=OF, parts=("decision_id",), any_pool=False,
         answers={200: (shapes.DecisionSerializer, "As it was answered, with its outcome", examples.KEPT)},
-        errors=("not_found",),
+        errors=("not_found", "archive_away"),
     )  # fmt: skip
     def get(self, request: Request, decision_id: UUID) -> Response:
         """The decision as it was kept, in the database or in the archive, with the outcome that was reported of it."""
@@ -168,7 +175,7 @@ class ReplayView(OfDecision):
     @operation(
         "replay", "A kept decision, routed again on the version that made it", of=OF, parts=("decision_id",), any_pool=False,
         answers={200: (shapes.ReplaySerializer, "Both answers, and whether they are identical", examples.REPLAY)},
-        errors=("not_found", "cannot_replay"),
+        errors=("not_found", "cannot_replay", "archive_away"),
     )  # fmt: skip
     def get(self, request: Request, decision_id: UUID) -> Response:
         """The decision as it was kept, what the same model version answers now, and why. It is there a second after the answer, for

@@ -52,28 +52,37 @@ def personal_data(request: HttpRequest) -> HttpResponseBase:
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         terms, actor, action = form.cleaned_data["terms"], person(request), request.POST.get("do")
-        if action == "export":
-            return download([stored.export(terms, actor)], "application/zip", "personal-data.zip")
-        if action == "erase" and request.POST.get("sure") == "1":
-            try:
-                places = stored.erase(terms, actor, most_queries=QUERIES)
-            except PersonalDataError as error:
-                messages.error(request, str(error))
-                places = find(terms)
+        try:
+            if action == "export":
+                return download([stored.export(terms, actor)], "application/zip", "personal-data.zip")
+            if action == "erase" and request.POST.get("sure") == "1":
+                places = _erased(request, terms)
             else:
-                messages.success(
-                    request,
-                    _("Erased. Anything that still holds it is listed below. Earlier backups still contain it."),
-                )
+                places = find(terms)
+                stored.record_search(terms, places, actor)
+        except PersonalDataError as error:  # where a place cannot be read, nothing is said of the others
+            messages.error(request, str(error))
         else:
-            places = find(terms)
-            stored.record_search(terms, places, actor)
-        context |= {"places": [(place, _examples(place)) for place in places], "found": True}
-        context["erasable"] = any(place.erasable for place in places)
-        context["too_many"] = stored.queries_in(places) > QUERIES
+            context |= {"places": [(place, _examples(place)) for place in places], "found": True}
+            context["erasable"] = any(place.erasable for place in places)
+            context["too_many"] = stored.queries_in(places) > QUERIES
     return draw(
         request, "training_app/personal_data.html", "settings_privacy", context, title=_("One person's data"), pool=None
     )
+
+
+def _erased(request: HttpRequest, terms: Terms) -> list[Place]:
+    """Erase it, or say why not; what still holds it. Raises PersonalDataError where that cannot be read."""
+    try:
+        places = stored.erase(terms, person(request), most_queries=QUERIES)
+    except PersonalDataError as error:
+        places = find(terms)
+        messages.error(request, str(error))
+    else:
+        messages.success(
+            request, _("Erased. Anything that still holds it is listed below. Earlier backups still contain it.")
+        )
+    return places
 
 
 def _examples(place: Place) -> list[tuple[str, str]]:
