@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -133,6 +135,60 @@ def words(name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         return tuple(part.strip() for part in raw.split(",") if part.strip())
 
     return _read(name, "a list, comma between", default, parse)
+
+
+def hosts(name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A comma-separated list of host names, as a request's Host header has them without its port."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        values = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for value in values:
+            if "/" in value or (":" in value and not (value[0] == "[" and value[-1] == "]")):
+                raise ValueError(f"{value} is more than a host's name")
+        return values
+
+    return _read(name, "names without scheme, port and path, such as routes.example.com", default, parse)
+
+
+def address(name: str, default: str = "") -> str:
+    """An address of http or https, without the slash at its end."""
+
+    def parse(raw: str) -> str:
+        if not _is_address(raw):
+            raise ValueError("not an address of http or https")
+        return raw.rstrip("/")
+
+    return _read(name, "an address such as https://routes.example.com", default, parse)
+
+
+def origins(name: str, *, any_of_all: bool = False) -> tuple[str, ...]:
+    """A comma-separated list of origins; with `any_of_all` "*" stands for every one."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        values = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for value in () if any_of_all and values == ("*",) else values:
+            if not _is_address(value) or value.count("/") > 2:
+                raise ValueError(f"{value} is no origin")
+        return values
+
+    return _read(name, "origins with their scheme and without a path, such as https://shop.example.com", (), parse)
+
+
+def _is_address(raw: str) -> bool:
+    parts = urlsplit(raw)  # of a bracket that stays open it raises ValueError
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def time_zone(name: str, default: str) -> str:
+    """The name of a time zone that this machine knows."""
+
+    def parse(raw: str) -> str:
+        try:
+            return str(ZoneInfo(raw).key)
+        except (OSError, ValueError, KeyError):
+            raise ValueError("no time zone that this machine knows") from None
+
+    return _read(name, "a name such as Europe/Berlin", default, parse)
 
 
 def limits(name: str) -> dict[str, tuple[int, int]]:

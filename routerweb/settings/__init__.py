@@ -33,9 +33,9 @@ PUBLISHED_KEY = "debug-only-key-never-used-outside-debug"
 # --- Who may talk to it -------------------------------------------------------------------------------------------
 
 PLAIN_HTTP = env.boolean("PLAIN_HTTP", False)
-ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS", LOOPBACK if DEBUG or PLAIN_HTTP else ()))
-CSRF_TRUSTED_ORIGINS = list(env.words("CSRF_TRUSTED_ORIGINS"))
-SITE_URL = env.text("SITE_URL", f"http://127.0.0.1:{PORT}").rstrip("/")
+ALLOWED_HOSTS = list(env.hosts("ALLOWED_HOSTS", LOOPBACK if DEBUG or PLAIN_HTTP else ()))
+CSRF_TRUSTED_ORIGINS = list(env.origins("CSRF_TRUSTED_ORIGINS"))
+SITE_URL = env.address("SITE_URL", f"http://127.0.0.1:{PORT}")
 
 SECRET_KEY = env.text("SECRET_KEY", PUBLISHED_KEY if DEBUG else "")
 if not SECRET_KEY:
@@ -64,6 +64,11 @@ if PLAIN_HTTP and not DEBUG and not set(ALLOWED_HOSTS) <= set(LOOPBACK):
 
 # Keys of before: what they signed and sealed is still read, and nothing new is made with them.
 SECRET_KEY_FALLBACKS = list(env.words("SECRET_KEY_FALLBACKS"))
+if any(map(env.weakness, SECRET_KEY_FALLBACKS)) and not (DEBUG or PLAIN_HTTP):
+    raise ImproperlyConfigured(
+        "SECRET_KEY_FALLBACKS: a key in it can be guessed, and who guesses it signs in as anybody. Leave it out; keys are "
+        "separated by commas, so one that holds a comma cannot be named here."
+    )
 
 SECURE = not (DEBUG or PLAIN_HTTP)
 SESSION_COOKIE_SECURE = SECURE
@@ -187,10 +192,10 @@ if OIDC_ISSUER:
 
 # --- Language and time --------------------------------------------------------------------------------------------
 
-LANGUAGE_CODE = env.text("LANGUAGE_CODE", "en")
 #: Chosen by the browser, or by the person in their menu; LANGUAGE_CODE where neither says. Another one is a folder below locale/.
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ru", "Русский")]
+LANGUAGE_CODE = env.choice("LANGUAGE_CODE", "en", tuple(code for code, _name in LANGUAGES))
 LOCALE_PATHS = [BASE_DIR / "locale"]
-TIME_ZONE = env.text("TIME_ZONE", "UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True

@@ -23,7 +23,7 @@ if METRICS:
 DDQN_ROUTER_POOLS = env.words("DDQN_ROUTER_POOLS")
 ARD_POOLS = env.words("ARD_POOLS")
 ARD_PUBLISHER = env.text("ARD_PUBLISHER")
-CORS_ORIGINS = env.words("CORS_ORIGINS")
+CORS_ORIGINS = env.origins("CORS_ORIGINS", any_of_all=True)
 API_THREADS = env.integer("API_THREADS", 4, low=1)
 WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)
 WEB_CONNECTIONS = env.integer("WEB_CONNECTIONS", 4_000, low=10)

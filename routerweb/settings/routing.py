@@ -30,7 +30,7 @@ DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
 DECISION_ARCHIVE = env.text("DECISION_ARCHIVE", "")
 ARCHIVE_DAYS = env.integer("ARCHIVE_DAYS", 0, low=0, high=36_500)
-AWS_ENDPOINT_URL = env.text("AWS_ENDPOINT_URL", "")
+AWS_ENDPOINT_URL = env.address("AWS_ENDPOINT_URL")
 AWS_REGION = env.text("AWS_REGION", "")
 if DECISION_ARCHIVE and not (find_spec("duckdb") and find_spec("pyarrow")):
     raise ImproperlyConfigured(
@@ -68,7 +68,7 @@ EPISODE_DAYS = env.integer("EPISODE_DAYS", 90, low=1)
 
 # --- Pre-labeling by an LLM ---
 
-LLM_BASE_URL = env.text("LLM_BASE_URL", "https://api.openai.com/v1").rstrip("/")
+LLM_BASE_URL = env.address("LLM_BASE_URL", "https://api.openai.com/v1")
 LLM_MODEL = env.text("LLM_MODEL")
 LLM_API_KEY = env.text("LLM_API_KEY")
 LLM_PRICE_IN = env.number("LLM_PRICE_IN", 0.0, low=0)

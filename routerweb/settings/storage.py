@@ -33,6 +33,10 @@ def database(url: str, *, transaction_pooling: bool = False, pool: int = 0) -> d
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON;",
         }
     elif settings["ENGINE"] == "django.db.backends.postgresql":
+        if not settings["NAME"] and "service" not in settings.get("OPTIONS", {}):
+            raise ImproperlyConfigured(
+                "DATABASE_URL: names no database. Expected postgresql://user:password@host:port/name."
+            )
         # A server that is gone without a word is noticed within ten seconds; what the URL says of these wins.
         silence = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 5, "keepalives_interval": 2}
         settings["OPTIONS"] = {**silence, **settings.get("OPTIONS", {})}
