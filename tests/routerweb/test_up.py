@@ -1,19 +1,23 @@
 """What `manage.py up` does about a part that ends by itself."""
 
+import contextlib
 import io
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from agents_app import clusters
+from agents_app.accounts import setup
 from routerweb import installation, keeper
 from routerweb.keeper import Child
 from routerweb.serving import listening
@@ -193,6 +197,26 @@ def test_it_says_why_a_database_cannot_be_migrated(up: Callable[..., tuple], tmp
     assert "file is not a database" in said
     assert said.endswith("The migration of the database failed; its lines above say why.\n")
     assert process.returncode == 1
+
+
+def test_it_starts_nothing_on_a_database_of_an_earlier_version(up: Callable[..., tuple], tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "routerweb.sqlite3")) as database:
+        database.execute("CREATE TABLE agents_app_stamp (id integer PRIMARY KEY, value integer)")
+    process, _address = up()
+    said = process.communicate(timeout=60)[0]
+    assert "The database is of an earlier version: it lacks " in said
+    assert said.endswith(" more. Migrate it first: python manage.py migrate\n")
+    assert process.returncode == 1
+
+
+def test_the_link_of_a_new_installation_is_by_its_public_address(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.SITE_URL = "https://routes.example.com"
+    monkeypatch.setattr(setup, "is_new", lambda: True)
+    assert f"  {settings.SITE_URL}/setup/" in Command()._card()
+    monkeypatch.setattr(setup, "is_new", lambda: False)
+    assert Command()._card() == "\n  Routerweb is running at https://routes.example.com\n"
 
 
 def test_it_warns_of_another_web_server_at_its_port(monkeypatch: pytest.MonkeyPatch) -> None:

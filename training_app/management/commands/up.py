@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
 
 from agents_app.accounts import setup
 from agents_app.background_work import processes
@@ -76,8 +77,8 @@ class Command(BaseCommand):
         unknown = set(wanted) - set(parts())
         if unknown:
             raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(parts())}.")
-        if not options["migrate"] and _never_migrated():
-            raise CommandError("The database has no tables yet. Create them first: python manage.py migrate")
+        if not options["migrate"] and (lacking := _what_the_database_lacks()):
+            raise CommandError(f"{lacking}: python manage.py migrate")
         if "web" in wanted:
             self._warn_of_another()
         # What comes now waits for the program that this process becomes.
@@ -163,27 +164,38 @@ class Command(BaseCommand):
                 while demo and _runs(demo) and read_demo() is None:
                     time.sleep(0.1)
                 training = demo is not None and _runs(demo)
-                self.stdout.write(demo_card(address, training=training) or self._card(address))
+                self.stdout.write(demo_card(address, training=training) or self._card())
                 self.stdout.flush()
                 return training
         self.stderr.write(f"The web server did not answer at {address} within a minute; its lines above say why.")
         return False
 
-    def _card(self, address: str) -> str:
-        """Where an installation without the demo is, and while it is new the link that makes its first account."""
+    def _card(self) -> str:
+        """Where an installation without the demo is, and while it is new the link that makes its first account. By its public address:
+        behind a TLS proxy it answers no page by another."""
         if setup.is_new():
-            return f"\n  Routerweb is running. Set it up, within a day, at\n\n  {address}{setup.link()}\n"
-        return f"\n  Routerweb is running at {address}\n"
+            return f"\n  Routerweb is running. Set it up, within a day, at\n\n  {settings.SITE_URL}{setup.link()}\n"
+        return f"\n  Routerweb is running at {settings.SITE_URL}\n"
 
 
-def _never_migrated() -> bool:
-    """Whether the database lacks the tables. One that cannot be reached now may have them."""
+def _what_the_database_lacks() -> str:
+    """Why nothing would work on this database, and what to do; "" where it has this version's tables. One that cannot be reached now
+    may have them. A newer one will do: processes of the version before go on beside it."""
+    never = "The database has no tables yet. Create them first"
     try:
-        return Stamp._meta.db_table not in connection.introspection.table_names()
+        if Stamp._meta.db_table not in connection.introspection.table_names():
+            return never
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except OperationalError:
-        return connection.vendor == "sqlite"  # its folder is not there
+        return never if connection.vendor == "sqlite" else ""  # its folder is not there
     finally:
         connections.close_all()
+    if not plan:
+        return ""
+    first, more = plan[0][0], len(plan) - 1
+    others = f" and {more} more" if more else ""
+    return f"The database is of an earlier version: it lacks {first.app_label}.{first.name}{others}. Migrate it first"
 
 
 def _log() -> Path:
