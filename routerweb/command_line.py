@@ -4,11 +4,14 @@ import os
 import sys
 from collections.abc import Sequence
 
+#: How PostgreSQL's client begins where there is no connection, in psycopg's words and in libpq's.
+UNREACHED = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")
+
 
 def what_to_say(error: Exception) -> str:
     """The line that stands in place of a traceback, "" where an error is the program's own."""
     from django.core.exceptions import ImproperlyConfigured
-    from django.db import OperationalError
+    from django.db import OperationalError, ProgrammingError
 
     if isinstance(error, ImproperlyConfigured):
         return str(error)  # it names the setting and says what to do
@@ -19,7 +22,11 @@ def what_to_say(error: Exception) -> str:
             from django.conf import settings
 
             return f"The database file {settings.DATABASES['default']['NAME']} cannot be opened: does its folder exist?"
+        if reason.startswith(UNREACHED):
+            return f"The database cannot be reached: {reason}. Check that it runs, and DATABASE_URL."
         return f"The database does not take this: {reason}"
+    if isinstance(error, ProgrammingError) and str(error).startswith("invalid connection option"):
+        return f"DATABASE_URL: {str(error).strip()}. Behind its ? stand options of libpq, such as sslmode=require."
     if isinstance(error, OSError) and error.filename is not None:
         return f"{_shown(str(error.filename))}: {error.strerror}"  # a path that somebody named
     if isinstance(error, UnicodeEncodeError) and _shown(error.object) != error.object:

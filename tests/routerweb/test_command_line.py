@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from django.conf import LazySettings
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 
 from routerweb import command_line, paths
 
@@ -125,3 +125,19 @@ def test_a_database_file_that_cannot_be_opened_is_named(settings: LazySettings) 
     assert (
         command_line.what_to_say(OperationalError("disk full\nline 2")) == "The database does not take this: disk full"
     )
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        'connection failed: connection to server at "127.0.0.1", port 1 failed: FATAL:  password authentication failed for user "r"',
+        "failed to resolve host 'db': [Errno -2] Name or service not known",
+        "connection timeout expired",
+    ],
+)
+def test_a_database_that_cannot_be_reached_leads_to_its_address(reason: str) -> None:
+    said = command_line.what_to_say(OperationalError(reason))
+    assert said == f"The database cannot be reached: {reason}. Check that it runs, and DATABASE_URL."
+    said = command_line.what_to_say(ProgrammingError('invalid connection option "sslmod"\n'))
+    assert said.startswith('DATABASE_URL: invalid connection option "sslmod".')
+    assert command_line.what_to_say(ProgrammingError("relation does not exist")) == ""
