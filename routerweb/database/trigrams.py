@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, connection, models
 from django.db.models.signals import post_migrate
@@ -15,6 +16,11 @@ from django.db.models.signals import post_migrate
 from routerweb import state
 
 logger = logging.getLogger(__name__)
+#: What to do where PostgreSQL lacks the extension, or the product's user may not create one.
+HINT = (
+    "Install pg_trgm on the database's server (Debian: postgresql-contrib), have a superuser run CREATE EXTENSION pg_trgm in this "
+    "database, then run `migrate` again."
+)
 _indexed: list[tuple[type[models.Model], str]] = []
 state.keep(__name__, "_indexed", "columns whose texts are searched", "those that applications declare")
 
@@ -33,9 +39,12 @@ def are_indexed(model: type[models.Model]) -> bool:
         return cursor.fetchone() == (True,)
 
 
-def make_all(**_signal: Any) -> None:
-    """Make the indexes that lack, without holding up those who write; where the extension is missing, none."""
+def make_all(app_config: AppConfig | None = None, **_signal: Any) -> None:
+    """Make the indexes that lack, without holding up those who write; where the extension is missing, none. `migrate` calls it for
+    every application, and it works once, for the last."""
     if connection.vendor != "postgresql" or connection.in_atomic_block:
+        return
+    if app_config is not None and app_config != [one for one in apps.get_app_configs() if one.models_module][-1]:
         return
     lacking = [(model, column) for model, column in _indexed if not are_indexed(model)]
     tables = connection.introspection.table_names() if lacking else []
@@ -46,7 +55,8 @@ def make_all(**_signal: Any) -> None:
         try:
             cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         except DatabaseError as error:
-            logger.warning("Searches of words will be slow in large pools: pg_trgm cannot be set up: %s", error)
+            reason = str(error).strip().splitlines()[0]
+            logger.warning("Searches of words will be slow in large pools: %s. %s", reason, HINT)
             return
         for model, column in lacking:
             name, table = _name(model), model._meta.db_table
@@ -69,13 +79,14 @@ def _check(databases: Sequence[str] | None = None, **_options: Any) -> list[Chec
     if not databases or connection.vendor != "postgresql":
         return []
     with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'")
+        cursor.execute("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'")
         if cursor.fetchone():
             return []
-    hint = "Install pg_trgm on the database's server (Debian: postgresql-contrib), then run `migrate` again."
-    return [
-        Warning("Searches of words are slow in large pools: PostgreSQL has no pg_trgm.", hint=hint, id="routerweb.W001")
-    ]
+    tables = connection.introspection.table_names()
+    if not any(model._meta.db_table in tables for model, _column in _indexed):
+        return []  # the first `migrate` is still to come, and sets it up
+    message = "Searches of words are slow in large pools: this database has no pg_trgm."
+    return [Warning(message, hint=HINT, id="routerweb.W001")]
 
 
 post_migrate.connect(make_all, dispatch_uid="routerweb.database.trigrams")

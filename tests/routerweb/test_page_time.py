@@ -1,6 +1,7 @@
 """On PostgreSQL a page that reads too long ends and says so, and words are found by an index of trigrams."""
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.db import connection
@@ -73,3 +74,27 @@ def test_migrate_makes_the_index_of_words_that_lacks():
             )
     assert trigrams.are_indexed(Query) == (connection.vendor == "postgresql")
     assert not [found for found in run_checks(databases=["default"]) if found.id == "routerweb.W001"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_may_not_create_the_extension_hears_once_what_to_do(caplog):
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no extensions.")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP EXTENSION IF EXISTS pg_trgm CASCADE")
+            cursor.execute("CREATE ROLE reader")
+            cursor.execute("SET ROLE reader")
+        for one in apps.get_app_configs():
+            trigrams.make_all(app_config=one)
+        (said,) = [line for line in caplog.messages if "Searches of words" in line]
+        assert "permission denied" in said
+        assert "superuser run CREATE EXTENSION pg_trgm" in said
+        (found,) = [found for found in run_checks(databases=["default"]) if found.id == "routerweb.W001"]
+        assert found.hint == trigrams.HINT
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET ROLE")
+            cursor.execute("DROP ROLE IF EXISTS reader")
+        trigrams.make_all()
+    assert trigrams.are_indexed(Query)
