@@ -8,7 +8,6 @@ A message under `default>SLOT` waits for that cluster alone.
 import time
 from typing import Any
 
-from django.utils import timezone
 from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 from django_q.models import OrmQ
@@ -31,9 +30,10 @@ class Broker(ORM):
         self._taken, self._own = self.list_key + TAKEN + SLOT, self.list_key + MEANT_FOR + SLOT
 
     def dequeue(self) -> list[tuple[int, str]] | None:
-        """Take a message or a few: their ids and payloads. Those that are meant for this cluster come first."""
+        """Take a message or a few: their ids and payloads. Those that are meant for this cluster come first. `lock`, when it was sent,
+        is by the sender's clock: a machine that is a minute behind it does not wait."""
         rows = self.get_connection(self.list_key)
-        waiting = rows.filter(key__in=(self.list_key, self._own), lock__lte=timezone.now()).order_by("-key", "pk")
+        waiting = rows.filter(key__in=(self.list_key, self._own)).order_by("-key", "pk")
         messages = [
             (message.pk, message.payload)
             for message in waiting[: Conf.BULK]

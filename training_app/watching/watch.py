@@ -122,8 +122,9 @@ class Watch:
         return threading.current_thread() is not threading.main_thread()
 
     def sign(self) -> None:
-        """Say that this process lives, what it holds and, where it answers, what it could not keep or load."""
-        now = timezone.now()
+        """Say that this process lives, what it holds and, where it answers, what it could not keep or load. By the database's clock:
+        those of the machines may differ by a minute, and then a process would not count as alive."""
+        now = Now()
         fields: dict[str, Any] = {
             "part": self.part, "machine": self.machine, "at": now, "memory": health.memory_bytes(), "loaded": serving.in_memory(),
             "state": state.report(),
@@ -147,7 +148,7 @@ def take_turn() -> bool:
 def look(workers: bool = True, late: bool = True) -> None:
     """Look at everything once; open, resolve and send. `workers`: also whether workers are missing. `late`: whether it is time that
     all scheduled work has been done; after a night in which nothing ran, it takes a while."""
-    ProcessSign.objects.filter(at__lt=timezone.now() - FORGOTTEN).delete()
+    ProcessSign.objects.filter(at__lt=Now() - FORGOTTEN).delete()
     for pool in Pool.objects.in_use():
         _failing_runs(pool)
         _labeling_queue(pool)
@@ -172,7 +173,7 @@ def parts() -> list[tuple[str, str]]:
 
 def alive(part: str = "") -> "list[ProcessSign]":
     """The processes that gave a sign of life lately."""
-    signs = ProcessSign.objects.filter(at__gte=timezone.now() - ALIVE)
+    signs = ProcessSign.objects.filter(at__gte=Now() - ALIVE)
     return list(signs.filter(part=part) if part else signs)
 
 
@@ -302,7 +303,7 @@ def _waiting_jobs() -> None:
 
 
 def _dropped_decisions() -> None:
-    lately = ProcessSign.objects.filter(dropped_at__gte=timezone.now() - DROPPED_LATELY)
+    lately = ProcessSign.objects.filter(dropped_at__gte=Now() - DROPPED_LATELY)
     evidence = [[sign.name, str(sign.dropped)] for sign in lately]
     if evidence:
         message = _(
@@ -343,10 +344,11 @@ def _missing_workers() -> None:
         titles[process.part], queued[process.part] = str(process.title), process.waits(now - MISSING)
     evidence = []
     for part, title in titles.items():
-        last = ProcessSign.objects.filter(part=part).aggregate(last=Max("at"))["last"]
+        of_part = ProcessSign.objects.filter(part=part)
+        last = of_part.aggregate(last=Max("at"))["last"]
         if last is None and queued[part]:
             evidence.append([title, _("no worker has ever run, and jobs wait")])
-        elif last is not None and last < now - MISSING:
+        elif last is not None and not of_part.filter(at__gte=Now() - MISSING).exists():
             evidence.append([title, _("last heartbeat %(time)s") % {"time": f"{last:%Y-%m-%d %H:%M:%S} UTC"}])
     if evidence:
         message = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}

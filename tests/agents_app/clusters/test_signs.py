@@ -112,3 +112,8 @@ def test_a_probe_passes_while_the_database_is_away(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(signs, "working", away)
     call_command("worker_alive", "jobs")
     assert "cannot be reached" in capsys.readouterr().out
+
+
+def test_a_message_of_a_machine_whose_clock_is_ahead_is_taken_at_once(db: None) -> None:
+    sent = OrmQ.objects.create(key="default", payload="x", lock=timezone.now() + timedelta(minutes=1))
+    assert Broker("default").dequeue() == [(sent.pk, "x")]

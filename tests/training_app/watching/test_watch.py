@@ -76,6 +76,18 @@ def test_a_process_gives_its_sign_and_what_it_dropped(db: None, monkeypatch: Any
     assert kinds() == set()
 
 
+def test_a_machine_whose_clock_is_behind_counts_as_alive(db: None, monkeypatch: Any) -> None:
+    now = timezone.now
+    with monkeypatch.context() as behind:
+        behind.setattr(timezone, "now", lambda: now() - timedelta(minutes=3))
+        monkeypatch.setattr(watch.decisions, "buffer", type("Buffer", (), {"dropped": 7, "__len__": lambda self: 0})())
+        for part in ("web", "default", "train"):
+            Watch(part).sign()
+    assert {sign.part for sign in watch.alive()} == {"web", "default", "train"}
+    watch.look()
+    assert kinds() == {"dropped"}
+
+
 def test_one_of_many_processes_takes_a_turn(db: None) -> None:
     assert [watch.take_turn() for _ in range(3)] == [True, False, False]
     WatchTurn.objects.update(next_at=timezone.now())
