@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import stat
 import zipfile
@@ -291,7 +292,13 @@ def test_what_holds_work_is_not_empty() -> None:
 def test_of_a_folders_backups_the_newest_are_kept(tmp_path: Path) -> None:
     for name in ("routerweb-2026-01-01-030000.zip", "routerweb-2026-01-02-030000.zip", "other.zip"):
         (tmp_path / name).write_bytes(b"")
+    killed, writing = (tmp_path / f".routerweb-2026-01-0{day}-030000.zip.x" for day in (1, 2))
+    killed.touch()
+    os.utime(killed, (0, 0))
+    writing.touch()
     call_command("backup", str(tmp_path), keep=2)
+    assert (killed.exists(), writing.exists()) == (False, True)
+    writing.unlink()
     (new,) = [file for file in tmp_path.iterdir() if file.stat().st_size]
     assert {file.name for file in tmp_path.iterdir()} == {"other.zip", "routerweb-2026-01-02-030000.zip", new.name}
     with pytest.raises(CommandError, match="--keep"):

@@ -1,5 +1,6 @@
 """`backup FILE`: the whole installation in one file, while it runs."""
 
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from agents_app.management.console import by_table, refusing
 
 #: How the names of the files begin that this command names itself.
 PREFIX = "routerweb-"
+#: What nobody has written to for so long was left by a backup that was killed.
+LEFT_SECONDS = 86_400
 
 
 class Command(BaseCommand):
@@ -29,7 +32,10 @@ class Command(BaseCommand):
             "with this moment in its name",
         )
         parser.add_argument(
-            "--keep", type=int, metavar="N", help="of a folder's backups, delete all but the newest N afterwards"
+            "--keep",
+            type=int,
+            metavar="N",
+            help="of a folder's backups, delete all but the newest N afterwards, and what killed ones left a day ago",
         )
 
     @refusing(backups.BackupError)
@@ -48,3 +54,6 @@ class Command(BaseCommand):
         if folder is not None and keep is not None:
             for old in sorted(folder.glob(f"{PREFIX}*.zip"))[:-keep]:
                 old.unlink()
+            for half in folder.glob(f".{PREFIX}*.zip.*"):
+                if half.stat().st_mtime < time.time() - LEFT_SECONDS:
+                    half.unlink(missing_ok=True)
