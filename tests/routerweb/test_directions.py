@@ -23,3 +23,14 @@ def test_a_field_of_text_takes_the_direction_of_what_is_typed(folder: str) -> No
                 and "readonly" not in field
             ):
                 assert 'dir="auto"' in field, f"{template.name}: {field[:80]}"
+
+
+def test_a_query_stands_in_the_direction_of_its_script() -> None:
+    queries = re.compile(r'<(?:p|blockquote) class="rw-query-text[^>]*>(?=\{\{)')
+    shown = [
+        (template.name, found)
+        for template in (Path(settings.BASE_DIR) / "templates").glob("*/*.html")
+        for found in queries.findall(template.read_text())
+    ]
+    assert shown
+    assert [one for one in shown if 'dir="auto"' not in one[1]] == []
