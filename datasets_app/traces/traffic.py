@@ -11,11 +11,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Length
 from django.utils import timezone
-from django.utils.translation import get_language_info, gettext_lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from agents_app import audit, pools
 from agents_app.models import Agent, Pool
+from agents_app.texts.languages import name_of
 from datasets_app.labeling import sending
 from datasets_app.models import Label, LabelValue, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
 from datasets_app.traces import names
@@ -120,16 +121,9 @@ def read(pool: Pool) -> Traffic:
 
 def _languages(texts: Sequence[str]) -> list[tuple[str, int]]:
     """In which languages texts are, as far as that can be told, by name, the most frequent first."""
-    named = [(_language(code), count) for code, count in languages.counted(texts).items()]
+    named = [(name_of(code), count) for code, count in languages.counted(texts).items()]
     untold = len(texts) - sum(count for _name, count in named)
     return [*named, (_("too short to tell, or another"), untold)] if untold else named
-
-
-def _language(code: str) -> str:
-    try:
-        return str(get_language_info(code)["name_translated"])
-    except KeyError:
-        return code
 
 
 def _one(name: str) -> str:

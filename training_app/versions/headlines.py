@@ -14,7 +14,7 @@ from training_app.versions import kinds
 from training_app.versions.scorecards import LEAST_CHECKED, enough, too_few_in_a_cell
 
 #: The parts of a scorecard that say how good a model is and on how many queries.
-PARTS = ("metrics", "queries", "measured_on", "judges", "cross_validated", "standard", "decision", "alike")
+PARTS = ("metrics", "queries", "measured_on", "judges", "cross_validated", "standard", "decision", "alike", "spoken")
 
 
 def headline(model: RouterModel) -> dict[str, float]:

@@ -10,6 +10,7 @@ from django.utils.formats import get_format, number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents_app.texts.languages import name_of
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
 from training_app.engine.judging.standard import Standard
@@ -21,6 +22,8 @@ from training_app.versions import kinds
 LEAST_CHECKED = 50
 #: Where as many of the checked queries are like training queries, it is said: of queries that people wrote up to 0.45 are.
 MOSTLY_ALIKE = 0.5
+#: Languages of a smaller share of the checked queries are not named.
+LEAST_SPOKEN = 0.01
 #: The names of measures on a page.
 LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items()} | {
     name: gettext_lazy(label) for name, label in GOAL_LABELS.items()
@@ -63,6 +66,17 @@ def alike(card: Card) -> str:
         "About %(near)d of 100 checked queries say almost the same as one that it was trained on. So it may be right less often where "
         "users say things in other words: check 30 answers of real traffic."
     ) % {"near": of_100(found["near"] / found["queries"])}
+
+
+def spoken(card: Card) -> str:
+    """In which languages the checked queries are, "" where that is not known: in others the model was not tested."""
+    found = card.content.get("spoken")
+    if not found or not found["languages"]:
+        return ""
+    shares = {name_of(code): n / found["queries"] for code, n in found["languages"].items()}
+    shares[_("too short to tell")] = 1 - sum(shares.values())
+    listed = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share >= LEAST_SPOKEN]
+    return _("Their languages: %(listed)s.") % {"listed": ", ".join(listed)}
 
 
 def too_few(queries: int) -> str:

@@ -148,7 +148,8 @@ class Verdict:
     `right` is the share of queries whose whole set is right, None where fewer than LEAST_CHECKED were checked. `folds`: by
     cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "".
     `retired` counts labeled queries that were left out, as they need a retired agent. `alike`: a sentence where most of the checked
-    queries are like ones that the model was trained on, else "".
+    queries are like ones that the model was trained on, else "". `spoken`: a sentence that names their languages, "" where these are
+    not known.
     """
 
     queries: int
@@ -159,6 +160,7 @@ class Verdict:
     is_in_use: bool = False
     retired: int = 0
     alike: str = ""
+    spoken: str = ""
 
     @property
     def enough(self) -> bool:
@@ -272,13 +274,15 @@ def _alone(card: Card, standing: Standing | None) -> Verdict | None:
     if standing is not None:
         right, retired = Interval.of(standing.figures["exact"]["ours"]), standing.figures.get("retired", {})
         left_out = retired.get("queries", 0)
-        return Verdict(standing.queries, folds=0, right=right, retired=left_out, alike=scorecards.alike(card))
+        said = {"alike": scorecards.alike(card), "spoken": scorecards.spoken(card)}
+        return Verdict(standing.queries, folds=0, right=right, retired=left_out, **said)
     return Verdict(
         queries=card.checked,
         folds=card.folded.folds if card.folded else 0,
         right=card.figures["exact"] if scorecards.enough(card) else None,
         judge=scorecards.by_llm(card).strip(),
         alike=scorecards.alike(card) if scorecards.enough(card) else "",
+        spoken=scorecards.spoken(card),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
+from training_app.engine.data.examples import Example
 from training_app.engine.data.rows import rows_of
 from training_app.engine.judging import scorecard
 from training_app.engine.progress import Result
@@ -127,3 +128,9 @@ def test_mistakes_name_the_same_nearest_queries_in_every_process() -> None:
         ).stdout
 
     assert len({printed(seed) for seed in range(6)}) == 1
+
+
+def test_the_languages_of_tested_queries_are_counted() -> None:
+    texts = ["where is my parcel", "wo ist mein Paket", "and what is it to you", "42"]
+    found = scorecard.spoken([Example(text, text, frozenset()) for text in texts])
+    assert found == {"queries": 4, "languages": {"en": 2, "de": 1}}

@@ -166,3 +166,12 @@ def test_a_number_in_a_sentence_has_a_true_minus_and_zero_has_none() -> None:
             scorecards.as_in_tables("um -0.500 (-0.521 bis 1.016), gpt-4.1") == "um −0,500 (−0,521 bis 1,016), gpt-4.1"
         )
     assert scorecards.as_in_tables("it is -0.0004, of up-to-date rows") == "it is −0.0004, of up-to-date rows"
+
+
+def test_the_languages_of_the_checked_queries_are_named() -> None:
+    told = Card.of({"spoken": {"queries": 200, "languages": {"en": 150, "de": 40, "sv": 2, "fr": 1}}})
+    assert scorecards.spoken(told) == "Their languages: English (75 %), German (20 %), Swedish (1 %), too short to tell (4 %)."
+    with translation.override("de"):
+        assert scorecards.spoken(told) == "Ihre Sprachen: Englisch (75 %), Deutsch (20 %), Schwedisch (1 %), zu kurz, um sie zu erkennen (4 %)."
+    for unknown in ({}, {"spoken": {"queries": 3, "languages": {}}}):
+        assert scorecards.spoken(Card.of(unknown)) == ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.conversations import before, earlier_as_json, text_of
+from training_app.engine.data.conversations import before, earlier_as_json, text_of, transcript
 from training_app.engine.data.examples import Example, group_key
 from training_app.engine.data.prepared import Prepared
 from training_app.engine.data.rows import Rows
@@ -22,6 +23,7 @@ from training_app.engine.judging import alike, flips, questions
 from training_app.engine.judging import analysis as judging
 from training_app.engine.judging.folds import key_of
 from training_app.engine.judging.standard import Judged, priced, standard_of
+from training_app.engine.reading.languages import counted
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
@@ -116,8 +118,9 @@ def scorecard(
         if (figures_of_asking := questions.asking(p[whole], chosen, required, confidence))
         else {}
     )
-    card["alike"] = alike.figures([test[i] for i in np.flatnonzero(whole).tolist()], train)
-    groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
+    tested = [test[i] for i in np.flatnonzero(whole).tolist()]
+    card |= {"alike": alike.figures(tested, train), "spoken": spoken(tested)}
+    groups = [example.fold_key for example in tested]
     card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
     return card
 
@@ -269,8 +272,8 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
 
 
 def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, Any]:
-    """{"errors", "error_count", "alike"} of all queries that `folds.cross_validated` judged, the worst first. Pages show its figures
-    and not those of the few test queries, so the mistakes that they list are these too."""
+    """{"errors", "error_count", "alike", "spoken"} of all queries that `folds.cross_validated` judged, the worst first. Pages show its
+    figures and not those of the few test queries, so the mistakes that they list are these too."""
     wrong: list[Wrong] = []
     for example in examples:
         required, selected = map(frozenset, answers.get(key_of(example), ((), ())))
@@ -278,4 +281,12 @@ def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[
             wrong.append((example, required, selected))
     wrong.sort(key=lambda row: len(set(row[1]) & set(row[2])) / len({*row[1], *row[2]}))
     judged = [example for example in examples if key_of(example) in answers]
-    return {"errors": errors(examples, wrong), "error_count": len(wrong), "alike": alike.figures(judged, examples)}
+    found = {"errors": errors(examples, wrong), "error_count": len(wrong)}
+    return {**found, "alike": alike.figures(judged, examples), "spoken": spoken(judged)}
+
+
+def spoken(tested: Sequence[Example]) -> dict[str, Any]:
+    """In which languages the tested queries, or a sample of them, are, as far as that can be told: {"queries", "languages": {code:
+    queries}}."""
+    some = tested[:: max(1, ceil(len(tested) / alike.TESTED))]
+    return {"queries": len(some), "languages": counted(transcript(example.text) for example in some)}
