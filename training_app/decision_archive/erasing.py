@@ -116,7 +116,8 @@ def _said() -> Iterator[None]:
         yield
     except ArchiveError as error:
         words = _(
-            "Archived decisions cannot be read, so nobody can say whether they hold it. Copy the file back, then repeat this. %s"
+            "Archived decisions cannot be read, so nobody can say whether they hold it. Repeat this later; if a file is lost or "
+            "altered, copy it back first. %s"
         )
         raise PersonalDataError(words % error) from error
 
