@@ -13,10 +13,13 @@ LETTERS, SIGNS = 3, 2
 
 def holding(word: str, field: str = "text") -> Q:
     """The condition that a text holds the word. SQLite knows the cases of English letters alone, so that the word is sought
-    there as it stands, in capitals, in small letters and as a name. Letters with marks count alike in one sign and in several."""
+    there as it stands, in capitals, in small letters and as a name. Neither database knows those of Turkish. Letters with marks count
+    alike in one sign and in several."""
     spelled = {word, unicodedata.normalize("NFC", word), unicodedata.normalize("NFD", word)}
-    if connection.vendor == "sqlite" and not word.isascii():
-        spelled |= {form for one in spelled for form in (one.lower(), one.upper(), one.capitalize(), *_turkish(one))}
+    if not word.isascii():
+        spelled |= {form for one in spelled for form in _turkish(one)}
+        if connection.vendor == "sqlite":
+            spelled |= {form for one in spelled for form in (one.lower(), one.upper(), one.capitalize())}
     condition = Q()
     for one in sorted(spelled):
         condition |= Q(**{f"{field}__icontains": one})
