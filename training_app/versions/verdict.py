@@ -274,8 +274,8 @@ def _alone(card: Card, standing: Standing | None) -> Verdict | None:
     if standing is not None:
         right, retired = Interval.of(standing.figures["exact"]["ours"]), standing.figures.get("retired", {})
         left_out = retired.get("queries", 0)
-        said = {"alike": scorecards.alike(card), "spoken": scorecards.spoken(card)}
-        return Verdict(standing.queries, folds=0, right=right, retired=left_out, **said)
+        alike, spoken = scorecards.alike(card), scorecards.spoken(card)
+        return Verdict(standing.queries, 0, right, retired=left_out, alike=alike, spoken=spoken)
     return Verdict(
         queries=card.checked,
         folds=card.folded.folds if card.folded else 0,
