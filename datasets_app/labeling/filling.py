@@ -69,7 +69,8 @@ def fill(
     if newest <= settings.filled_to and not (everything or look_back):
         return 0
     at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
-    return sum(unhurried.each(_windows(settings, at, newest, limit=limit, wait=wait)))
+    windows = _windows(settings, at, newest, limit=limit, wait=wait)
+    return sum(unhurried.each(windows) if limit is None else windows)  # with a limit somebody waits
 
 
 def fill_all() -> int:
