@@ -79,10 +79,9 @@ def guessed(beginning: bytes) -> str:
 def _share(beginning: bytes, encoding: str) -> float:
     """The share of common characters among those beyond ASCII, 0 where the bytes are no text in that encoding. What no
     language of it writes counts against it: bytes of other encodings are read as that."""
+    decoder = codecs.getincrementaldecoder(encoding)()  # leaves out a character that breaks off at the end
     try:
-        text = codecs.getincrementaldecoder(encoding)().decode(
-            beginning
-        )  # a character that breaks off at the end is left out
+        text = decoder.decode(beginning)
     except UnicodeDecodeError:
         return 0.0
     beyond = Counter(character for character in text if character > "\x7f")

@@ -16,8 +16,7 @@ NONE_WORDS = frozenset(
         "no agents", "nothing", "no label", "n/a", "na", "n.a.", "-", "–", "—", "[]", "keine", "keiner", "niemand", "нет", "никто",
         "aucun", "aucune", "personne", "ninguno", "ninguna", "ningún agente", "nadie", "nada", "nenhum", "nenhuma", "ninguém",
         "nessuno", "nessuna", "なし", "無し", "該当なし", "없음", "해당 없음", "해당없음", "ไม่มี", "لا أحد", "لا شيء", "لا يوجد",
-        "yok", "hiçbiri", "hiç biri",
-        "कोई नहीं", "无", "無",
+        "yok", "hiçbiri", "hiç biri", "कोई नहीं", "无", "無",
     }
 )  # fmt: skip
 #: The word for "and" between two agents.

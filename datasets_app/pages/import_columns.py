@@ -139,9 +139,8 @@ def _looked(
     built = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
     drawn = sent.get("built") or json.dumps({name: getattr(stored, name) for name in built}, sort_keys=True)
     rebuilt = json.dumps(built, sort_keys=True) != drawn
-    recoded = (
-        f'"encoding": "{reading.encoding}"' not in drawn
-    )  # names that could not be read in another encoding may be known now
+    # In another encoding names may be known that could not be read before.
+    recoded = f'"encoding": "{reading.encoding}"' not in drawn
     looked = looking.again(uploads.content(upload), reading, agents, columns=rebuilt, header=recoded)
     if not rebuilt and not reading.shape:
         chosen = [(looked.columns[i].key, meaning) for i, meaning in _meanings(sent, len(looked.columns))]

@@ -70,13 +70,13 @@ def alike(card: Card) -> str:
 
 def spoken(card: Card) -> str:
     """In which languages the checked queries are, "" where that is not known: in others the model was not tested."""
-    found = card.content.get("spoken")
-    if not found or not found["languages"]:
+    counted = card.content.get("spoken")
+    if not counted or not counted["languages"]:
         return ""
-    shares = {name_of(code): n / found["queries"] for code, n in found["languages"].items()}
+    shares = {name_of(code): n / counted["queries"] for code, n in counted["languages"].items()}
     shares[_("too short to tell")] = 1 - sum(shares.values())
     listed = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share >= LEAST_SPOKEN]
-    return _("Their languages: %(listed)s.") % {"listed": ", ".join(listed)}
+    return _("Tested in: %(listed)s.") % {"listed": ", ".join(listed)}
 
 
 def too_few(queries: int) -> str:

@@ -86,9 +86,9 @@ def test_a_large_pool_is_shown_as_it_was_counted_last(
     add(labeled, "one more question", [0], "train")
     pool = Pool.objects.get(pk=labeled.pk)
     with django_assert_num_queries(2):
-        found = previews.preview(pool, include_llm=include_llm)
-    assert found.counted_at == progress.counted_at(pool)
-    assert dataclasses.replace(found, counted_at=None) == live
+        stored = previews.preview(pool, include_llm=include_llm)
+    assert stored.counted_at == progress.counted_at(pool)
+    assert dataclasses.replace(stored, counted_at=None) == live
 
 
 def test_it_costs_the_same_however_many_labels_there_are(labeled: Pool, django_assert_num_queries: Callable) -> None:

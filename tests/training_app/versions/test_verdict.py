@@ -171,13 +171,12 @@ def test_a_number_in_a_sentence_has_a_true_minus_and_zero_has_none() -> None:
 def test_the_languages_of_the_checked_queries_are_named() -> None:
     told = Card.of({"spoken": {"queries": 200, "languages": {"en": 150, "de": 40, "sv": 2, "fr": 1}}})
     assert (
-        scorecards.spoken(told)
-        == "Their languages: English (75 %), German (20 %), Swedish (1 %), too short to tell (4 %)."
+        scorecards.spoken(told) == "Tested in: English (75 %), German (20 %), Swedish (1 %), too short to tell (4 %)."
     )
     with translation.override("de"):
         assert (
             scorecards.spoken(told)
-            == "Ihre Sprachen: Englisch (75 %), Deutsch (20 %), Schwedisch (1 %), zu kurz, um sie zu erkennen (4 %)."
+            == "Geprüft in: Englisch (75 %), Deutsch (20 %), Schwedisch (1 %), zu kurz, um sie zu erkennen (4 %)."
         )
     for unknown in ({}, {"spoken": {"queries": 3, "languages": {}}}):
         assert scorecards.spoken(Card.of(unknown)) == ""

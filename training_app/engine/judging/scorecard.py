@@ -281,8 +281,8 @@ def errors_of_folds(examples: Sequence[Example], answers: Mapping[str, Sequence[
             wrong.append((example, required, selected))
     wrong.sort(key=lambda row: len(set(row[1]) & set(row[2])) / len({*row[1], *row[2]}))
     judged = [example for example in examples if key_of(example) in answers]
-    found = {"errors": errors(examples, wrong), "error_count": len(wrong)}
-    return {**found, "alike": alike.figures(judged, examples), "spoken": spoken(judged)}
+    mistakes = {"errors": errors(examples, wrong), "error_count": len(wrong)}
+    return {**mistakes, "alike": alike.figures(judged, examples), "spoken": spoken(judged)}
 
 
 def spoken(tested: Sequence[Example]) -> dict[str, Any]:
