@@ -9,7 +9,6 @@ from itertools import combinations
 from math import isfinite, sqrt
 from typing import Any
 
-import krippendorff
 import numpy as np
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet, TextField
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from agents_app.models import Agent, Pool
 from datasets_app.labeling import queue
 from datasets_app.labels import voices
-from datasets_app.labels.disagreement import jaccard, masi
+from datasets_app.labels.disagreement import jaccard, masi, masi_distances
 from datasets_app.labels.voices import Merges, VoiceSets, answer
 from datasets_app.models import Label, QueueItem
 from datasets_app.models.labeling import LOTS
@@ -113,19 +112,13 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
             size, why=_("everybody always gave the same answer, so agreement cannot be distinguished from chance")
         )
 
-    def metric(v1: Floats, v2: Floats, i1: Any, i2: Any, n_v: Floats, dtype: Any) -> Floats:
-        return distance[i1, i2].astype(dtype)
-
-    measured: Any = metric
-    value = float(
-        krippendorff.alpha(
-            value_counts=counts.astype(int), value_domain=list(range(len(distance))), level_of_measurement=measured
-        )
-    )
-    answers = counts.sum(axis=1)  # (U,)
-    frequency = counts.sum(axis=0)  # (V,)
-    observed = np.einsum("uv,vw,uw->u", counts, distance, counts) / (answers - 1)  # (U,) a unit's share of n·Dₒ
-    by_chance = counts @ distance @ frequency / (answers.sum() - 1)  # (U,) a unit's share of n·Dₑ
+    answers, frequency = counts.sum(axis=1), counts.sum(axis=0)  # (U,) and (V,)
+    # Few of all values are given to one unit, however many there are: only those are looked at.
+    unit, given = counts.nonzero()  # (K,)
+    others = np.vecdot(distance[given], counts[unit])  # (K,) how far an answer is from all others to its unit
+    observed = np.bincount(unit, counts[unit, given] * others) / (answers - 1)  # (U,) a unit's share of n·Dₒ
+    by_chance = counts @ (distance @ frequency) / (answers.sum() - 1)  # (U,) a unit's share of n·Dₑ
+    value = float(1 - observed.sum() / by_chance.sum())
     weight = np.bincount(query, answers)  # (Q,) from here on by query
     observed, by_chance = np.bincount(query, observed), np.bincount(query, by_chance)
     expected = by_chance.sum() / weight.sum()  # Dₑ
@@ -174,8 +167,7 @@ def alpha_of_sets(units: Sequence[Sequence[frozenset[int]]], queries: Sequence[i
     for row, unit in enumerate(units):
         for chosen in unit:
             counts[row, place[chosen]] += 1
-    distance = np.array([[masi(a, b) for b in domain] for a in domain]).reshape(len(domain), len(domain))
-    return alpha(counts, distance, queries)
+    return alpha(counts, masi_distances(domain), queries)
 
 
 def alpha_of_agent(units: Sequence[Sequence[VoiceSets]], agent: int, queries: Sequence[int] | None = None) -> Figure:

@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import combinations, islice
 
+import numpy as np
+from numpy.typing import NDArray
+
 from agents_app.models import Pool
 from datasets_app.labels import voices
 from datasets_app.labels.voices import VoiceSets, answer, by_person
@@ -32,6 +35,19 @@ def masi(a: Collection[int], b: Collection[int]) -> float:
         return 1.0
     monotonicity = 2 / 3 if first <= second or second <= first else 1 / 3
     return 1.0 - jaccard(first, second) * monotonicity
+
+
+def masi_distances(sets: Sequence[frozenset[int]]) -> NDArray[np.float64]:
+    """`masi` of each two of V sets: (V, V)."""
+    members = sorted(frozenset[int]().union(*sets))
+    holds = np.array([[member in one for member in members] for one in sets], np.float64).reshape(
+        len(sets), len(members)
+    )
+    common, sizes = holds @ holds.T, holds.sum(axis=1)
+    union = sizes[:, None] + sizes - common
+    first_holds, second_holds = common == sizes, common == sizes[:, None]
+    monotonicity = np.select([first_holds & second_holds, first_holds | second_holds], [1.0, 2 / 3], 1 / 3)
+    return 1.0 - np.divide(common, union, out=np.ones_like(union), where=union > 0) * monotonicity
 
 
 def between(a: VoiceSets, b: VoiceSets) -> float | None:

@@ -1,13 +1,14 @@
 """Krippendorff's α and the MASI distance against their definitions, one pair of answers at a time."""
 
 import math
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from datasets_app.figures import agreement
-from datasets_app.labels.disagreement import masi
+from datasets_app.labels.disagreement import masi, masi_distances
 
 pytestmark = pytest.mark.any_database
 Sets = list[frozenset[int]]
@@ -51,9 +52,18 @@ def test_alpha_of_sets_is_its_definition(seed: int) -> None:
 
 def test_masi_is_its_definition() -> None:
     sets = [frozenset(n for n in range(3) if mask >> n & 1) for mask in range(8)]
-    for a in sets:
-        for b in sets:
-            assert masi(a, b) == pytest.approx(distance(a, b), abs=2e-14)
+    for a, among in zip(sets, masi_distances(sets), strict=True):
+        for b, of_two in zip(sets, among, strict=True):
+            assert masi(a, b) == of_two == pytest.approx(distance(a, b), abs=2e-14)
+
+
+def test_a_thousand_different_sets_take_no_more_memory_than_their_distances() -> None:
+    rng = np.random.default_rng(0)
+    units = [[frozenset(np.flatnonzero(one).tolist()) for one in rng.random((2, 30)) < 0.3] for _query in range(500)]
+    tracemalloc.start()
+    assert agreement.alpha_of_sets(units).value == pytest.approx(0, abs=0.05)
+    assert tracemalloc.get_traced_memory()[1] < 12 * 8 * 1_000**2
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("far", [3.0, -2.0])

@@ -23,7 +23,7 @@ def test_for_zeros_and_ones_it_is_the_likelihood_ratio_of_the_binomial() -> None
     values = np.array([1.0] * 15 + [0.0] * 5)
     for p in (0.5, 0.7, 0.9):
         exact = 15 * log(0.75 / p) + 5 * log(0.25 / (1 - p))
-        assert Sample(values).stat(p) == pytest.approx(exact, abs=1e-5)
+        assert Sample(values).stat(p) == pytest.approx(exact, abs=1e-9)
 
 
 def test_an_end_is_where_the_statistic_meets_the_threshold() -> None:

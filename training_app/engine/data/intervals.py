@@ -37,6 +37,7 @@ LEVEL = 0.95
 SQUARE = NormalDist().inv_cdf((1 + LEVEL) / 2) ** 2  # of the quantile
 GRID = 49  # values of h that are looked at together, and how often the search closes in on one of them
 ROUNDS = 5
+STEPS = 60  # of Newton, who needs some six; halving the interval, at most so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +96,28 @@ class Sample:
 
     def stat(self, target: float) -> float:
         """The log-likelihood ratio against a mean of `target`; infinite where the range does not admit it."""
-        if target > self.mean:
-            return self._mirrored().stat(-target)
         if target == self.mean:
             return 0.0
-        if target <= self.low:
+        if not self.low < target < self.high:
             return inf
-        last = self._at_the_floor()
-        if last is not None and target < last[0]:
-            return last[1] + self.size * log((last[0] - self.low) / (target - self.low))
-        return self._search(lambda mean, _stat, _rate: mean <= target)[1]
+        away = self.values - target
+        # Concave in λ, from 0 towards the mean as far as no x in [low, high] makes the argument negative.
+        near, far = 0.0, 1 / (target - self.low) if self.mean > target else -1 / (self.high - target)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.counts @ (away / (1 + far * away)) * far >= 0:
+                return float(self.counts @ np.log1p(far * away))
+            rate = float(self.counts @ away / (self.counts @ away**2))
+            for _ in range(STEPS):
+                if not min(near, far) < rate < max(near, far):
+                    rate = (near + far) / 2
+                shares = away / (1 + rate * away)
+                slope = float(self.counts @ shares)
+                near, far = (rate, far) if slope * far > 0 else (near, rate)
+                step = slope / float(self.counts @ shares**2)
+                rate += step
+                if abs(step) <= 1e-9 * abs(rate):
+                    break
+            return float(self.counts @ np.log1p(rate * away))
 
     def differing(self) -> int:
         """How many observations are not the commonest one."""
