@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from training_app.engine.reading.languages import SPACELESS
+from training_app.engine.reading.languages import MARKS, SPACELESS
 
 #: Korean writes its particles onto a word: what begins with a keyword is the keyword.
 _HANGUL = r"\uac00-\ud7af"
@@ -22,6 +22,6 @@ def folded(word: str) -> str:
 
 
 def _whole(word: str) -> str:
-    before = "" if _NO_SPACE_BEFORE.match(word[0]) else r"(?<!\w)"
-    behind = "" if _NO_SPACE_BEHIND.match(word[-1]) else r"(?!\w)"
+    before = "" if _NO_SPACE_BEFORE.match(word[0]) else rf"(?<![\w{MARKS}])"
+    behind = "" if _NO_SPACE_BEHIND.match(word[-1]) else rf"(?![\w{MARKS}])"
     return f"{before}{re.escape(word)}{behind}"

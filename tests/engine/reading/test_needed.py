@@ -92,7 +92,10 @@ class TestNearness:
 
     def test_it_is_kept_and_read_back(self) -> None:
         near = index()
-        again = Nearness.from_tensors(tensors_from(tensor_bytes(near.tensors())))
+        tensors = tensors_from(tensor_bytes(near.tensors()))
+        again = Nearness.from_tensors(tensors)
+        assert again.marks
+        assert not Nearness.from_tensors({k: v for k, v in tensors.items() if k != "marks"}).marks
         np.testing.assert_array_equal(again.of_all(TEXTS), near.of_all(TEXTS))
 
     @pytest.mark.parametrize(

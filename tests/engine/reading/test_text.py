@@ -148,6 +148,26 @@ def test_grams_are_found_as_in_a_dictionary_in_a_third_of_its_memory() -> None:
     assert held < (sys.getsizeof(dictionary) + sum(map(sys.getsizeof, texts))) / 3
 
 
+def test_marks_belong_to_their_letters() -> None:
+    assert single_words("बत्ती चालू करो।") == ["बत्ती", "चालू", "करो"]
+    assert single_words("اقرأ كِتَاب") == ["اقرأ", "كِتَاب"]
+    assert single_words("cafe\u0301 x") == ["cafe\u0301"]
+    assert single_words("ปิดไฟ") == list("ปิดไฟ")
+
+
+def test_a_model_from_before_reads_words_without_their_marks() -> None:
+    texts = ["बत्ती चालू करो", "बत्ती बंद करो", "पानी चालू करो", "पानी बंद करो"]
+    tfidf = TfIdf(["चालू", "बंद", "बत"], [" ब"], np.ones(4, np.float32), (1, 1), (2, 2))
+    model = LinearMargins(tfidf, np.ones((4, 1), np.float32), np.zeros(1, np.float32))
+    config, tensors = model.config(), model.tensors()
+    of_today = LinearMargins.from_tensors(config, tensors)
+    from_before = LinearMargins.from_tensors({k: v for k, v in config.items() if k != "marks"}, tensors)
+    assert [of_today.tfidf.counted(text)[2] for text in texts] == [1, 1, 1, 1]
+    assert [from_before.tfidf.counted(text)[2] for text in texts] == [1, 1, 0, 0]
+    assert "marks" in from_before.config()
+    assert not from_before.config()["marks"]
+
+
 def test_the_memo_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training_app.engine.reading.text._KEPT_TOKENS", 3)
     tfidf, _ = fit_tfidf(TEXTS)

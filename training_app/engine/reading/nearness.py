@@ -47,7 +47,7 @@ class Nearness:
     """The index. Immutable but for what it remembers of words; safe to share between threads.
 
     rows: the numbers of kept training queries, feature by feature; sizes int32[buckets]: how many of them each feature
-    has; documents int32[buckets]: df; total: N; lengths float32[kept]: |other|.
+    has; documents int32[buckets]: df; total: N; lengths float32[kept]: |other|; marks: as in `split_words`.
     """
 
     def __init__(
@@ -57,6 +57,8 @@ class Nearness:
         documents: NDArray[np.int32],
         total: int,
         lengths: FloatArray,
+        *,
+        marks: bool = True,
     ) -> None:
         buckets = len(sizes)
         if buckets & (buckets - 1) or documents.shape != sizes.shape:
@@ -64,6 +66,7 @@ class Nearness:
         if sizes.sum() != len(rows) or (len(rows) and rows.max() >= len(lengths)) or len(lengths) < NEIGHBOURS:
             raise ValueError("nearness: the lists do not fit the queries")
         self.rows, self.sizes, self.documents, self.total, self.lengths = rows, sizes, documents, total, lengths
+        self.marks = marks
         self._mask = buckets - 1
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self._weights = np.log((1 + total) / (1 + documents.astype(np.float64))) ** 2
@@ -99,7 +102,7 @@ class Nearness:
 
     def of(self, text: str, leave_out: NDArray[np.int64] | None = None) -> float:
         """The nearness of a text, 0 to 1; `leave_out` are numbers of kept queries that do not count."""
-        hashes = _hashes(text, self._words)
+        hashes = _hashes(text, self._words, marks=self.marks)
         if not hashes:
             return 0.0
         places = np.fromiter(hashes, np.int64, len(hashes))
@@ -141,6 +144,7 @@ class Nearness:
             "documents": self.documents,
             "lengths": self.lengths,
             "total": np.array([self.total], np.int64),
+            "marks": np.array([self.marks], np.int8),
         }
 
     @classmethod
@@ -151,12 +155,13 @@ class Nearness:
             raise ValueError("nearness: lists of the wrong kind")
         if (sizes < 0).any() or (documents < 0).any():
             raise ValueError("nearness: a negative count")
-        return cls(rows, sizes, documents, int(tensors["total"][0]), tensors["lengths"])
+        marks = "marks" in tensors and bool(tensors["marks"][0])
+        return cls(rows, sizes, documents, int(tensors["total"][0]), tensors["lengths"], marks=marks)
 
 
-def _hashes(text: str, remembered: dict[str, tuple[int, ...]]) -> set[int]:
+def _hashes(text: str, remembered: dict[str, tuple[int, ...]], *, marks: bool = True) -> set[int]:
     """The hashed features of a text: the character n-grams of its words, and its pairs of neighbouring words."""
-    words = split_words(text)
+    words = split_words(text, marks=marks)
     result: set[int] = set()
     for word in words:
         hashes = remembered.get(word)

@@ -21,23 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.reading.languages import SPACELESS
+from training_app.engine.reading.languages import MARKS, SPACELESS
 
 IntArray = NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's default token pattern
 #: The same where a script puts no space between words: each of its letters counts as a word, so that pairs of words are pairs of
 #: letters.
-_WORD_OR_LETTER = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]{{2,}}")
+_WORD_OR_LETTER = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}](?:[^\W{SPACELESS}]|[{MARKS}])+")
+#: As models read that were trained before marks belonged to words, so that they answer as they did.
+_UNMARKED = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]{{2,}}")
 _KEPT_TOKENS = 20_000  # tokens whose indices are remembered, about 5 MB
 _COUNTS = 4096
 _NO_HASH = np.uint64(2**64 - 1)  # as a signed number -1, which `hash` never gives
 _NONE = np.zeros(0, np.int32)
 
 
-def single_words(lower: str) -> list[str]:
-    """The words of a text in small letters, of two letters at least; in scripts without spaces each letter is one."""
-    return (_WORD if lower.isascii() else _WORD_OR_LETTER).findall(lower)
+def single_words(lower: str, *, marks: bool = True) -> list[str]:
+    """The words of a text in small letters, of two letters or `marks` at least; in scripts without spaces each letter is one."""
+    return (_WORD if lower.isascii() else _WORD_OR_LETTER if marks else _UNMARKED).findall(lower)
 
 
 def words_of(text: str, low: int, high: int) -> list[str]:
@@ -106,7 +108,8 @@ class TfIdf:
     """A fitted vocabulary with its inverse document frequencies. Shared between threads: what it remembers about
     tokens is a memo of pure results.
 
-    `words` and `characters` list the n-grams; feature i is `(words + characters)[i]` and has weight `idf[i]`.
+    `words` and `characters` list the n-grams; feature i is `(words + characters)[i]` and has weight `idf[i]`. `marks` as in
+    `single_words`.
     """
 
     def __init__(
@@ -116,10 +119,12 @@ class TfIdf:
         idf: FloatArray,
         word_range: tuple[int, int],
         character_range: tuple[int, int],
+        *,
+        marks: bool = True,
     ) -> None:
         if len(idf) != len(words) + len(characters):
             raise ValueError(f"{len(words) + len(characters)} n-grams have {len(idf)} document frequencies")
-        self.word_range, self.character_range = word_range, character_range
+        self.word_range, self.character_range, self.marks = word_range, character_range, marks
         self.border = len(words)  # features below are words, from here on characters
         self.size = len(idf)
         self.idf = np.ascontiguousarray(idf, np.float32)
@@ -152,7 +157,7 @@ class TfIdf:
         for token, start, end in zip(tokens, [0, *ends], ends, strict=False):
             piece = indices[start:end]
             if self.word_range[0] == 1:
-                words = [i for i in map(self._words.get, single_words(token)) if i is not None]
+                words = [i for i in map(self._words.get, single_words(token, marks=self.marks)) if i is not None]
                 piece += array("i", words).tobytes()
             pieces[token] = piece
             if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
@@ -170,7 +175,7 @@ class TfIdf:
             pieces = b"".join([new[token] if token in new else kept[token] for token in tokens])
         low, high = self.word_range
         if self.border and high >= 2:
-            find, words = self._words.get, single_words(lower)
+            find, words = self._words.get, single_words(lower, marks=self.marks)
             places = []
             if low <= 2:
                 places = [i for first, second in pairwise(words) if (i := find(f"{first} {second}")) is not None]
@@ -257,6 +262,7 @@ def _vocabulary(tfidf: TfIdf) -> dict[str, Any]:
         "character_range": list(tfidf.character_range),
         "words": tfidf.words,
         "characters": tfidf.characters,
+        "marks": tfidf.marks,
     }
 
 
@@ -271,7 +277,7 @@ def _tfidf_from(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
     ranges = (int(w_low), int(w_high)), (int(c_low), int(c_high))
     if not all(1 <= low <= high <= 10 for low, high in ranges):
         raise ValueError(f"n-gram ranges {ranges} are not within 1 to 10")
-    return TfIdf(words, characters, idf, *ranges)
+    return TfIdf(words, characters, idf, *ranges, marks=bool(config.get("marks")))
 
 
 class TfIdfVectors:

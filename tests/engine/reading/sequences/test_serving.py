@@ -176,6 +176,17 @@ def test_a_first_layer_as_wide_as_its_input_carries_it_on():
     np.testing.assert_allclose(served.logits(["a b c d e f"]), expected, atol=1e-5)
 
 
+def test_a_model_from_before_reads_words_without_their_marks(toy):
+    config, tensors = toy[0].config(), toy[0].tensors()
+    from_before = SequenceMargins.from_tensors({k: v for k, v in config.items() if k != "marks"}, tensors)
+    assert config["marks"]
+    assert not from_before.config()["marks"]
+    for texts in (["चालू"], ["चालू", "चालू"]):
+        spelled = toy[0].logits([" ".join(text) for text in texts])
+        assert np.abs(from_before.logits(texts) - spelled).max() < 1e-5
+        assert np.abs(toy[0].logits(texts) - spelled).max() > 1e-5
+
+
 def test_no_texts_give_no_margins(toy):
     assert toy[0].logits([]).shape == (0, 3)
 
@@ -183,6 +194,8 @@ def test_no_texts_give_no_margins(toy):
 def test_words_of_any_script():
     assert split_words("Ｐlay 3 songs, please!") == ["play", "3", "songs", ",", "please", "!"]
     assert split_words("播放 jazz") == ["播", "放", "jazz"]
+    assert split_words("बत्ती चालू करो।") == ["बत्ती", "चालू", "करो", "।"]
+    assert split_words("चालू", marks=False) == list("चालू")
     assert len(split_words("a " * 10_000)) == sequence.MAX_WORDS
     for word in ["a", "x" * 100, "播", "\ud800"]:
         buckets = ngram_buckets(word, 7)

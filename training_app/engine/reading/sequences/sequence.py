@@ -36,6 +36,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from training_app.engine.reading.languages import MARKS
 from training_app.engine.reading.sequences.recurrence import Layer as Layer
 from training_app.engine.reading.sequences.recurrence import Order, by_gate, order_of_one, recur
 
@@ -60,12 +61,19 @@ LONGEST_TOKEN = 40
 # of letters of any other script, digits and marks included, or one sign.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNSPACED += "\U00020000-\U000323af"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}](?:[^\W{_UNSPACED}]|[{MARKS}])*|[^\w\s]")
+#: As models read that were trained before marks belonged to words, so that they answer as they did.
+_UNMARKED = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
 
 
-def split_words(text: str) -> list[str]:
-    """The words and signs of a text, NFKC-normalised and case-folded, at most `MAX_WORDS`; [] for an empty text."""
-    return _WORD.findall(_normal(text))[:MAX_WORDS]
+def split_words(text: str, *, marks: bool = True) -> list[str]:
+    """The words and signs of a text, NFKC-normalised and case-folded, at most `MAX_WORDS`; [] for an empty text. `marks`: whether a
+    word has those of its letters."""
+    return _pattern(marks).findall(_normal(text))[:MAX_WORDS]
+
+
+def _pattern(marks: bool) -> re.Pattern[str]:
+    return _WORD if marks else _UNMARKED
 
 
 def _normal(text: str) -> str:
@@ -172,7 +180,8 @@ class SequenceMargins:
 
     words: the known words, V of them; vectors [V, D], their vectors, n-grams included; unknown [D], what an unknown
     word's n-gram vectors are added to; ngrams [buckets, D]; layers; votes; fixed float32[A]: the margin of an agent
-    that had one class in training, NaN for any other. Vectors are kept as float16, rounded when training ended.
+    that had one class in training, NaN for any other. Vectors are kept as float16, rounded when training ended. marks:
+    as in `split_words`.
     """
 
     kind: ClassVar[str] = "sequence"
@@ -186,7 +195,10 @@ class SequenceMargins:
         layers: Sequence[Layer],
         votes: Votes,
         fixed: FloatArray,
+        *,
+        marks: bool = True,
     ) -> None:
+        self._marks, self._pattern = marks, _pattern(marks)
         self._words = list(words)
         self._row = {word: row for row, word in enumerate(self._words)}
         self._vectors = vectors
@@ -229,7 +241,7 @@ class SequenceMargins:
         if len(texts) == 1:
             margins = self._votes.margins(*self._alone(texts[0]))
         else:
-            split = [split_words(text) for text in texts]
+            split = [split_words(text, marks=self._marks) for text in texts]
             margins = np.empty((len(texts), self.agents), np.float32)
             order = sorted(range(len(split)), key=lambda i: len(split[i]))  # of like length together: little padding
             for start in range(0, len(order), BATCH):
@@ -244,7 +256,7 @@ class SequenceMargins:
 
         An agent's votes, all of them, and its bias add up to its margin.
         """
-        words = split_words(text)
+        words = split_words(text, marks=self._marks)
         if not words:
             return [[] for _ in range(self.agents)]
         margins = self._votes(*self._alone(text))[:, 0]
@@ -265,7 +277,7 @@ class SequenceMargins:
         except KeyError:
             learned = self._learn(tokens[:MAX_WORDS])
             if learned is None:
-                return self._together([split_words(text)])[0], None
+                return self._together([split_words(text, marks=self._marks)])[0], None
             products, rows = learned
         del rows[len(end) + MAX_WORDS :]
         if len(rows) == len(end):
@@ -279,12 +291,12 @@ class SequenceMargins:
         more different ones than there is room for."""
         with self._learning:
             products = self._products
-            words_of = {token: _WORD.findall(token) for token in tokens if token not in products.of_token}
+            words_of = {token: self._pattern.findall(token) for token in tokens if token not in products.of_token}
             new = list({word: None for words in words_of.values() for word in words if word not in products.of_word})
             if len(products.of_word) + len(new) > self._room or len(products.of_token) > CACHE:
                 # All is forgotten: no book-keeping on the hot path. Who still reads the old ones has them.
                 products = Products(self._blank, self._room)
-                words_of = {token: _WORD.findall(token) for token in tokens}
+                words_of = {token: self._pattern.findall(token) for token in tokens}
                 new = list(dict.fromkeys(chain.from_iterable(words_of.values())))
                 if len(new) > self._room:
                     return None
@@ -393,6 +405,7 @@ class SequenceMargins:
         """The words and each layer's window and states."""
         return {
             "words": list(self._words),
+            "marks": self._marks,
             "layers": [{"window": layer.window, "states": layer.states} for layer in self._layers],
         }
 
@@ -432,6 +445,7 @@ class SequenceMargins:
             layers,
             Votes(*(tensors[name].astype(np.float32) for name in ("heads", "head_bias", "bias"))),
             np.where(tensors["one_class"] > 0, tensors["fixed"], np.nan).astype(np.float32),
+            marks=bool(config.get("marks")),
         )
 
 
