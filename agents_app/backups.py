@@ -282,6 +282,11 @@ def is_empty() -> bool:
     )
 
 
+def _named(migrations: Sequence[tuple[str, str]]) -> str:
+    first = ".".join(migrations[0])
+    return f"migration {first} is" if len(migrations) == 1 else f"migration {first} and {len(migrations) - 1} more are"
+
+
 def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
     """Raises BackupError for a file of another format, of other migrations or of other tables than this installation's."""
     number = manifest["format"]
@@ -293,12 +298,12 @@ def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
     ours = set(MigrationRecorder(connection).applied_migrations())
     if newer := sorted(theirs - ours):
         raise BackupError(
-            f"{path} is of a newer Routerweb than this database ({'.'.join(newer[0])} and {len(newer) - 1} more migrations are "
-            "not applied here). Upgrade, run `python manage.py migrate`, and restore again."
+            f"{path} is of a newer Routerweb than this database ({_named(newer)} not applied "
+            "here). Upgrade, run `python manage.py migrate`, and restore again."
         )
     if older := sorted(ours - theirs):
         raise BackupError(
-            f"{path} is of an older Routerweb than this database ({'.'.join(older[0])} and {len(older) - 1} more came later). "
+            f"{path} is of an older Routerweb than this database ({_named(older)} not in it). "
             "Restore it with the version that made it, then upgrade and migrate."
         )
     columns = {table.name: [field.column for field in table.columns] for table in tables()}

@@ -22,9 +22,14 @@ PLAIN_HTTP=1
 
 
 def make_folder(folder: Path) -> None:
-    """Make the data folder, readable by its owner alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "static").mkdir(exist_ok=True)
+    """Make the data folder, readable by its owner alone. Ends the program with a line where that cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "static").mkdir(exist_ok=True)
+    except OSError as error:
+        raise SystemExit(
+            f"The data folder {folder} cannot be made: {error.strerror}. Set DATA_DIR to another."
+        ) from None
 
 
 def prepare(folder: Path) -> Path:

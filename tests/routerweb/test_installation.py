@@ -30,6 +30,12 @@ def test_a_migration_makes_the_data_folder(tmp_path: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_file_in_the_place_of_the_data_folder_ends_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(SystemExit, match=r"data cannot be made: .*Set DATA_DIR to another"):
+        installation.prepare(tmp_path / "data")
+
+
 def test_a_server_does_something_else_until_the_last_process_of_a_migration_is_done(
     tmp_path: Path, seen: list[str]
 ) -> None:

@@ -117,7 +117,7 @@ def _said() -> Iterator[None]:
     except ArchiveError as error:
         words = _(
             "Archived decisions cannot be read, so nobody can say whether they hold it. Repeat this later; if a file is lost or "
-            "altered, copy it back first. %s"
+            "altered, copy it back first, or give its day up for good: manage.py give_up_archived_day. %s"
         )
         raise PersonalDataError(words % error) from error
 

@@ -14,6 +14,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from agents_app import audit
+from agents_app.audit import Who
 from agents_app.models import Pool
 from training_app.decision_archive import days, storage
 from training_app.decision_archive.days import State
@@ -55,6 +57,24 @@ def reconcile() -> list[str]:
     for line in lines:
         logger.warning("%s", line)
     return lines
+
+
+def give_up(pool: Pool, day: date, *, actor: Who) -> ArchivedDay:
+    """Take a day off the list whose file is lost or damaged for good: while it stands there, nobody's data can be erased. What is left
+    of the file is deleted. Raises ArchiveError where the list has no such day, the file is whole, or the archive cannot be reached."""
+    row = ArchivedDay.objects.kept().filter(pool=pool, day=day).first()
+    if row is None:
+        raise ArchiveError(f"The archive of {pool.slug} has no file of {day}.")
+    if storage.is_there(row.path) and storage.digest(row.path)[0] == row.sha256:
+        raise ArchiveError(f"{row.path} is whole: there is nothing to give up.")
+    with transaction.atomic():
+        audit.record(
+            "archive.given_up", actor=actor, target=row.path, pool=pool, detail={"day": str(day), "rows": row.rows}
+        )
+        ArchivedDay.objects.filter(pk=row.pk).update(state=State.LEAVING)
+    days.remove(ArchivedDay.objects.filter(pk=row.pk))
+    days.describe(pool)
+    return row
 
 
 def _of_pool(pool: Pool) -> Iterator[str]:

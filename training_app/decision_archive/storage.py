@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 S3 = "s3://"
-#: Seconds in which S3 must take a connection, and answer.
-CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
+#: Seconds in which S3 must take a connection, and answer or send more; each is tried three times.
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 20.0
 PIECE = 2**20
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
 from agents_app import backups
-from agents_app.models import Pool
+from agents_app.models import AuditEntry, Pool
 from routerweb.erasing import ErasedQuery
 from tests.training_app.decision_archive.conftest import Answered
 from training_app.answering import decisions
@@ -148,3 +148,33 @@ def test_without_a_manifest_or_with_another_file_nothing_is_changed(
 def test_an_installation_without_an_archive_says_nothing(pool: Pool, settings: Any) -> None:
     settings.DECISION_ARCHIVE = ""
     assert reconciling.after_restore() == []
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_day_whose_file_nobody_has_is_given_up_and_erasing_goes_on(
+    lost: bool, answered: Answered, pool: Pool, archive: Path
+) -> None:
+    answered("secret", 40)
+    answered("secret", 41)
+    decisions.prune()
+    older, newer = ArchivedDay.objects.order_by("day")
+    file = archive / older.path
+    with pytest.raises(CommandError, match="is whole"):
+        call_command("give_up_archived_day", pool.slug, str(older.day))
+    if lost:
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ArchiveError):
+        erase("secret")
+    said = io.StringIO()
+    call_command("give_up_archived_day", pool.slug, str(older.day), stdout=said)
+    assert older.path in said.getvalue()
+    assert not file.exists()
+    assert AuditEntry.objects.get(action="archive.given_up").target == older.path
+    erase("secret")
+    assert archived(pool) == [""]
+    assert reconciling.reconcile() == []
+    for words in ((pool.slug, str(older.day)), ("nowhere", str(newer.day))):
+        with pytest.raises(CommandError, match="no"):
+            call_command("give_up_archived_day", *words)
