@@ -19,6 +19,7 @@ from training_app.engine.data.rows import rows_of
 from training_app.engine.judging.baselines import BASELINES
 from training_app.engine.progress import Progress
 from training_app.engine.reading.sequences.sequence_fit import SequenceScorer
+from training_app.engine.reading.text import single_words
 from training_app.engine.routing.policy import load_policy
 from training_app.engine.routing.router import Router
 from training_app.engine.train import PHASES, TrainError, train
@@ -79,6 +80,11 @@ class TestRun:
         assert "timing" not in kept
         assert kept["metrics"]["jaccard"] == result.scorecard["metrics"]["jaccard"]
         assert [entry["step"] for entry in kept["log"]] == list(range(20, 201, 20))
+
+    def test_its_commonest_words_are_those_of_the_training_queries(self, router: Router) -> None:
+        words = router.reader.commonest_words(20)
+        assert len(words) == 20
+        assert set(words) <= {word for example in examples() for word in single_words(example.text.lower())}
 
     def test_errors_come_with_their_nearest_training_queries(self) -> None:
         rows = [*examples(), Example("odd", "refund my invoice please", frozenset({7}), None, "test")]

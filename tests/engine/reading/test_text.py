@@ -168,6 +168,12 @@ def test_a_model_from_before_reads_words_without_their_marks() -> None:
     assert not from_before.config()["marks"]
 
 
+def test_the_commonest_words_come_first() -> None:
+    tfidf, _ = fit_tfidf(["refund please", "refund now", "refund it please"], word_range=(1, 2))
+    assert tfidf.commonest_words(2) == ["refund", "please"]
+    assert not [word for word in tfidf.commonest_words(99) if " " in word]
+
+
 def test_the_memo_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training_app.engine.reading.text._KEPT_TOKENS", 3)
     tfidf, _ = fit_tfidf(TEXTS)

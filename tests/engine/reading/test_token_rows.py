@@ -48,6 +48,13 @@ def test_a_text_has_the_same_bits_alone_and_in_a_batch(encoder: TokenRows) -> No
         assert np.array_equal(encoder.encode([text])[0], vector)
 
 
+def test_words_that_were_learned_before_change_no_bit_and_fill_half_of_the_table(encoder: TokenRows) -> None:
+    every, ready = texts(60), TokenRows(encoder._weights, 60)
+    ready.learn(word for text in every for word in text.split())
+    assert 20 < len(ready._rows.place) <= 30
+    assert np.array_equal(ready.encode(every), encoder.encode(every))
+
+
 @pytest.mark.parametrize("room", [1, 7, 60])
 def test_a_table_that_is_full_starts_again_and_changes_no_bit(encoder: TokenRows, room: int) -> None:
     every, small = texts(60), TokenRows(encoder._weights, room)

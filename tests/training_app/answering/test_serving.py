@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import OperationalError, connection
@@ -257,6 +258,19 @@ def test_a_new_key_is_seen_while_the_encoder_is_loaded(app, model, settings, mon
     finally:
         loaded.set()
         serving._preparer.stop()
+
+
+@pytest.mark.parametrize("reads_meaning", [True, False])
+def test_the_encoder_learns_the_commonest_words_of_a_model_that_asks_it(model, in_memory, monkeypatch, reads_meaning):
+    in_memory()
+    router, learned = serving.served().pools["support"].model.router, []
+    reader = SimpleNamespace(commonest_words=["refund", "parcel"].__getitem__)
+    monkeypatch.setattr(router, "reads_meaning", reads_meaning, raising=False)
+    monkeypatch.setattr(router, "reader", reader, raising=False)
+    monkeypatch.setattr(serving, "READY_WORDS", slice(1))
+    monkeypatch.setattr(serving.sentences, "learn", learned.extend)
+    serving._prepare()
+    assert learned == (["refund"] if reads_meaning else [])
 
 
 def test_after_a_fork_locks_are_new_and_models_stay(model, in_memory):

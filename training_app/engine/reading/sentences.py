@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
@@ -36,6 +36,7 @@ LONGEST = 4_000  # characters of a text that are read
 #: Texts whose vectors are kept: a route asks for one text several times (for what was learned, for new agents and their clauses,
 #: for the choice of a backend), in several threads.
 REMEMBERED = 32
+REST = 0.002  # seconds behind each word that is learned, about as long as it takes
 DECIMALS = 4  # as models were fitted: their answers then do not depend on last digits
 
 _model: Any = None
@@ -55,6 +56,11 @@ def installed() -> bool:
 def load() -> None:
     """Bring the encoder into memory before the first text; does nothing where it is. Raises EncoderError."""
     _encoder()
+
+
+def learn(words: Iterable[str]) -> None:
+    """Have ready what the encoder computes of each of these words, at rest half of the time. Raises EncoderError."""
+    _encoder().learn(words, REST)
 
 
 def embed(texts: Sequence[str]) -> FloatArray:

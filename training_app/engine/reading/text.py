@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,6 +137,12 @@ class TfIdf:
     @property
     def words(self) -> list[str]:
         return list(self._words)
+
+    def commonest_words(self, count: int) -> list[str]:
+        """So many single words, that of the most training texts first."""
+        places = np.argsort(self.idf[: self.border], kind="stable")
+        words = self.words
+        return list(islice((words[i] for i in places.tolist() if " " not in words[i]), count))
 
     @property
     def characters(self) -> list[str]:

@@ -16,6 +16,7 @@ itself and so is a text, so that neither depends on what is computed beside it: 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -78,6 +79,16 @@ class TokenRows:
         for row, text in zip(vectors, texts, strict=True):
             row[:] = self._vector(self.tokens(text))
         return vectors
+
+    def learn(self, words: Iterable[str], rest: float = 0.0) -> None:
+        """Compute the rows of these words' tokens before a text needs them, `rest` seconds behind each word that was new. They fill
+        half of the table at most: the other half is for what texts bring."""
+        for word in words:
+            place = self._rows.place
+            tokens = [token for token in dict.fromkeys(self.tokens(word)) if token not in place]
+            if tokens and len(place) + len(tokens) <= self._room // 2:
+                self._learn(tokens)
+                time.sleep(rest)
 
     def tokens(self, text: str) -> list[int]:
         """The text's tokens with both ends. No token of the vocabulary holds a space but in front, so that the likeliest tokens of a

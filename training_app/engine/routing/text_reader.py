@@ -13,6 +13,7 @@ from training_app.engine.data.artifact import Artifact
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.precedents import Likeness, PrecedentMargins
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
+from training_app.engine.reading.text import LinearMargins
 from training_app.engine.reading.tidying.tidied import TidiedMargins
 
 #: Texts whose log-odds a reader keeps, and numbers of them all together: 4 MB at most.
@@ -57,6 +58,13 @@ class TextReader:
         """Whether reading asks the sentence encoder."""
         kinds = (self.scorer.kind, *(child.kind for child in getattr(self.scorer, "children", ())))
         return not READ_MEANING.isdisjoint(kinds) or (self._needed is not None and self._needed.reads_meaning)
+
+    def commonest_words(self, count: int) -> list[str]:
+        """So many of the words that most training queries have; [] where no part knows words."""
+        for part in (self.scorer, *getattr(self.scorer, "children", ())):
+            if isinstance(part, LinearMargins):
+                return part.tfidf.commonest_words(count)
+        return []
 
     def one(self, text: str) -> tuple[FloatArray, float]:
         """What the scorer says of one text, float32[A], and how near it is to what was learnt from; of a text that was read not long
