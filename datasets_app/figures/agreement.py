@@ -23,7 +23,7 @@ from datasets_app.labels.disagreement import jaccard, masi, masi_distances
 from datasets_app.labels.voices import Merges, VoiceSets, answer
 from datasets_app.models import Label, QueueItem
 from datasets_app.models.labeling import LOTS
-from training_app.engine.data.intervals import Sample, likely
+from training_app.engine.data.intervals import likely, statistic
 
 Floats = NDArray[np.float64]
 #: An end of the interval is looked for up to so many times the disagreement that was found.
@@ -99,7 +99,7 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
     than two answers carry nothing. `queries` (U,) says which units are of one query; without it each is of its own.
 
     The interval is that of ρ = Dₒ/Dₑ: every ρ at which w = dₒ − ρ (2 dₑ − Dₑ), summed by query, may have mean 0 (Fieller 1954), with
-    dₒ and dₑ a unit's share of either; see `intervals.Sample`. So two queries that agree do not make certainty.
+    dₒ and dₑ a unit's share of either; see `intervals.statistic`. So two queries that agree do not make certainty.
     """
     several = counts.sum(axis=1) >= 2
     units = np.arange(len(counts)) if queries is None else np.asarray(queries)
@@ -121,13 +121,13 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
     value = float(1 - observed.sum() / by_chance.sum())
     weight = np.bincount(query, answers)  # (Q,) from here on by query
     observed, by_chance = np.bincount(query, observed), np.bincount(query, by_chance)
-    expected = by_chance.sum() / weight.sum()  # Dₑ
+    expected, once = by_chance.sum() / weight.sum(), np.ones(size)  # Dₑ, and how often each query is there
 
     def stat(ratio: float) -> float:
         agreeing = -ratio * (2 * by_chance - weight * expected)  # w where all say the same
         apart = agreeing + observed
         highest = float(max((agreeing + weight * distance.max()).max(), apart.max()))
-        return Sample(apart, float(min(agreeing.min(), apart.min())), highest).stat(0.0)
+        return statistic(apart, once, 0.0, float(min(agreeing.min(), apart.min())), highest)
 
     def beyond(ratio: float) -> float:
         return sqrt(max(stat(ratio), 0.0)) - sqrt(likely(size))  # nearly straight, as stat is nearly a parabola

@@ -96,28 +96,7 @@ class Sample:
 
     def stat(self, target: float) -> float:
         """The log-likelihood ratio against a mean of `target`; infinite where the range does not admit it."""
-        if target == self.mean:
-            return 0.0
-        if not self.low < target < self.high:
-            return inf
-        away = self.values - target
-        # Concave in λ, from 0 towards the mean as far as no x in [low, high] makes the argument negative.
-        near, far = 0.0, 1 / (target - self.low) if self.mean > target else -1 / (self.high - target)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.counts @ (away / (1 + far * away)) * far >= 0:
-                return float(self.counts @ np.log1p(far * away))
-            rate = float(self.counts @ away / (self.counts @ away**2))
-            for _ in range(STEPS):
-                if not min(near, far) < rate < max(near, far):
-                    rate = (near + far) / 2
-                shares = away / (1 + rate * away)
-                slope = float(self.counts @ shares)
-                near, far = (rate, far) if slope * far > 0 else (near, rate)
-                step = slope / float(self.counts @ shares**2)
-                rate += step
-                if abs(step) <= 1e-9 * abs(rate):
-                    break
-            return float(self.counts @ np.log1p(rate * away))
+        return statistic(self.values, self.counts, target, self.low, self.high)
 
     def differing(self) -> int:
         """How many observations are not the commonest one."""
@@ -154,6 +133,35 @@ class Sample:
         room = (self.values - self.low)[None, :] + above[:, None]  # [G, U]: x + h
         rate = (self.counts / room).sum(axis=1) / self.size  # λ
         return 1 / rate - above + self.low, (self.counts * np.log(rate[:, None] * room)).sum(axis=1), rate
+
+
+def statistic(
+    values: Floats, counts: NDArray[np.number[Any]], target: float, low: float = 0.0, high: float = 1.0
+) -> float:
+    """stat(m) at m = `target` of values [U], each `counts` [U] times; infinite where [low, high], where all are, does not admit it."""
+    away = values - target
+    sum_ = float(counts @ away)
+    if not sum_:
+        return 0.0
+    if not low < target < high:
+        return inf
+    # Concave in λ, from 0 towards the mean as far as no x in [low, high] makes the argument negative.
+    near, far = 0.0, 1 / (target - low) if sum_ > 0 else -1 / (high - target)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if counts @ (away / (1 + far * away)) * far >= 0:
+            return float(counts @ np.log1p(far * away))
+        rate = sum_ / float(counts @ away**2)
+        for _ in range(STEPS):
+            if not min(near, far) < rate < max(near, far):
+                rate = (near + far) / 2
+            shares = away / (1 + rate * away)
+            slope = float(counts @ shares)
+            near, far = (rate, far) if slope * far > 0 else (near, rate)
+            step = slope / float(counts @ shares**2)
+            rate += step
+            if abs(step) <= 1e-9 * abs(rate):
+                break
+        return float(counts @ np.log1p(rate * away))
 
 
 def bounded(values: Floats, low: float = 0.0, high: float = 1.0, *, square: float = SQUARE) -> Interval:
