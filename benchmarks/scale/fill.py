@@ -1,8 +1,9 @@
 """`python -m benchmarks.scale.fill QUERIES DECISIONS [--parted] [--days=90]` fills the migrated database of DATABASE_URL by SQL alone.
 
-One pool of 20 agents, four labelers: of its queries 60 in 100 are unlabeled, 20 have gold of an import, 5 two people's label, 10 one
-person's, 5 two people's that differ; one in 100 is unsure, one in 1,000 skipped; a fifth has an LLM's label, a tenth a model's
-suggestion. The decisions are of the last days, one in ten has an outcome; `--parted` puts each day into a part of its own.
+One pool of 20 agents, of which a query needs two, and four labelers: of its queries 60 in 100 are unlabeled, 20 have gold of an
+import, 5 two people's label, 10 one person's, 5 two people's that differ; one in 100 is unsure, one in 1,000 skipped; a fifth has an
+LLM's label, a tenth a model's suggestion. The decisions are of the last days, one in ten has an outcome; `--parted` puts each day
+into a part of its own.
 Indexes of words are dropped, which halves the time; `migrate` makes them again.
 """
 
@@ -34,6 +35,9 @@ VALUES (1, {queries}, 'diverse', 0, 2, 0.1, 0.1, 0.1, 5, now()) ;
 CREATE FUNCTION words(seed bigint, many int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT string_agg('word' || (({words} * power((hashint8(seed * 64 + i)::bigint + 2147483648) / 4294967296.0, 2.0))::int), ' ')
   FROM generate_series(1, many) i $$ ;
+CREATE FUNCTION required(q bigint) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT jsonb_build_array(abs(hashint8(q)::bigint) % ({agents} / 2),
+  {agents} / 2 + abs(hashint8(q + 7)::bigint) % ({agents} / 2)) $$ ;
 CREATE FUNCTION ids(n bigint, at timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
   SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1,
   3) || '8' || substr(md5(n::text), 4, 15))::uuid $$ ;
@@ -48,16 +52,16 @@ SELECT 1, q, words(q, 8 + q % 9), encode(sha256(q::text::bytea), 'hex'),
   now() - interval '1 minute' * ({queries} - q), now() - interval '1 minute' * ({queries} - q)
 FROM generate_series(1, {queries}) q ;
 INSERT INTO datasets_app_label (query_id, source, required, asked)
-SELECT q, 'import', jsonb_build_array(q / 20 % 10, 10 + q / 20 % 10), {asked} FROM generate_series(1, {queries}) q
+SELECT q, 'import', required(q), {asked} FROM generate_series(1, {queries}) q
 WHERE q % 20 BETWEEN 12 AND 15 ;
 INSERT INTO datasets_app_label (query_id, source, author_id, required, asked, unsure)
-SELECT q, 'human', 2 + (q / 20 + n) % 4, CASE WHEN n = 1 AND q % 20 = 19 THEN jsonb_build_array(q / 20 % 10)
-  ELSE jsonb_build_array(q / 20 % 10, 10 + q / 20 % 10) END, {asked}, q % 100 = 17
+SELECT q, 'human', 2 + (q / 20 + n) % 4, CASE WHEN n = 1 AND q % 20 = 19 THEN jsonb_build_array(required(q) -> 0)
+  ELSE required(q) END, {asked}, q % 100 = 17
 FROM generate_series(1, {queries}) q, generate_series(0, 1) n WHERE q % 20 >= 16 AND (n = 0 OR q % 20 IN (16, 19)) ORDER BY q, n ;
 INSERT INTO datasets_app_label (query_id, source, required, asked)
-SELECT q, 'llm', jsonb_build_array(q / 20 % 10), {asked} FROM generate_series(1, {queries}) q WHERE q % 5 = 0 ;
+SELECT q, 'llm', jsonb_build_array(required(q) -> 0), {asked} FROM generate_series(1, {queries}) q WHERE q % 5 = 0 ;
 INSERT INTO datasets_app_gold (query_id, required, asked, decided_by)
-SELECT q, jsonb_build_array(q / 20 % 10, 10 + q / 20 % 10), {asked}, '{{}}' FROM generate_series(1,
+SELECT q, required(q), {asked}, '{{}}' FROM generate_series(1,
   {queries}) q WHERE q % 20 BETWEEN 12 AND 18 ;
 INSERT INTO datasets_app_goldagent (gold_id, agent_id)
 SELECT g.id, a.id FROM datasets_app_gold g, jsonb_array_elements(g.required) r JOIN agents_app_agent a ON a.number = r::int ;
