@@ -62,7 +62,7 @@ def test_load_pool_makes_the_whole_pool(folder: Path) -> None:
         "where is it": "test",
     }
     assert "train.jsonl: 2 rows, 2 queries added, 2 labels added, 0 unchanged, 0 left out" in out
-    assert err == "test.jsonl:2, required_agents: unknown agent 1: not an id, name or code of this pool\n"
+    assert err == "test.jsonl:2, required_agents: unknown agent 1: not an id, name, key or code of this pool\n"
 
 
 @pytest.mark.django_db

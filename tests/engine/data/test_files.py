@@ -7,10 +7,15 @@ import tracemalloc
 import pytest
 
 from training_app.engine.data.examples import Agent, DataError, Row, RowError
+from training_app.engine.data.file_rows import Roster
 from training_app.engine.data.files import MAX_LINE, holds_json, read_rows, write_rows
 from training_app.engine.data.folders import read_folder
 
-AGENTS = (Agent(0, "Billing", code="BI"), Agent(2, "Tech, Support", code="TE"), Agent(5, "Ünïcode", code="UN"))
+AGENTS = (
+    Agent(0, "Billing", code="BI", key="billing"),
+    Agent(2, "Tech, Support", code="TE", key="tech-support"),
+    Agent(5, "Ünïcode", code="UN"),
+)
 
 
 def read(data: str | bytes, format: str = "jsonl") -> list[Row | RowError]:
@@ -27,6 +32,11 @@ class TestJsonl:
     def test_ids_names_and_codes_name_an_agent(self) -> None:
         row = one({"id": 7, "text": "x", "required_agents": [0, "tech, SUPPORT", "un"], "split": "Validation"})
         assert row == Row(1, "7", "x", frozenset({0, 2, 5}), None, "val")
+
+    def test_a_key_names_an_agent_and_a_name_or_a_key_wins_over_what_else_is_called_so(self) -> None:
+        assert one({"text": "x", "required_agents": ["Tech-Support"]}).required == {2}
+        agents = [Agent(1, "Refunds", code="AB", key="un"), Agent(2, "ab", code="UN", key="refunds")]
+        assert [Roster(agents).find(called, "") for called in ("refunds", "ab", "un")] == [1, 2, 1]
 
     def test_digits_name_an_id(self) -> None:
         assert one({"text": "x", "required_agents": ["5"]}).required == {5}

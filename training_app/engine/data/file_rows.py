@@ -56,22 +56,19 @@ def short(value: object) -> str:
 
 
 class Roster:
-    """Finds agents by id, name or code."""
+    """Finds agents by id, name, key or code."""
 
     def __init__(self, agents: Sequence[Agent]) -> None:
         self.ids = {agent.id for agent in agents}
         self.by_name: dict[str, int] = {}
-        # Names come after codes, so that a name wins over another agent's code.
-        for agent in agents:
-            if agent.code:
-                self.by_name[normalise(agent.code)] = agent.id
-        for agent in agents:
-            self.by_name[normalise(agent.name)] = agent.id
+        # The last one wins: a name is no other agent's key, and a key no other's code.
+        for called in (lambda agent: agent.code, lambda agent: agent.key, lambda agent: agent.name):
+            self.by_name |= {normalise(called(agent)): agent.id for agent in agents if called(agent)}
 
     def find(self, value: object, field: str) -> int:
         """The id of the agent that a file calls `value`. Raises BadRow."""
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise BadRow(f"{short(value)} is not an agent: give its id, name or code", field)
+            raise BadRow(f"{short(value)} is not an agent: give its id, name, key or code", field)
         if isinstance(value, int):
             if value in self.ids:
                 return value
@@ -81,7 +78,7 @@ class Roster:
                 return named
             if re.fullmatch(r"[0-9]{1,9}", value.strip()) and int(value) in self.ids:
                 return int(value)
-        raise BadRow(f"unknown agent {short(value)}: not an id, name or code of this pool", field)
+        raise BadRow(f"unknown agent {short(value)}: not an id, name, key or code of this pool", field)
 
     def set(self, value: object, field: str) -> frozenset[int] | None:
         """A list of agents; None and a blank string are "not said". Raises BadRow."""

@@ -280,7 +280,7 @@ def _read_txt(stream: BinaryIO) -> Iterator[Row | RowError]:
 def read_rows(stream: BinaryIO, format: str, agents: Sequence[Agent]) -> Iterator[Row | RowError]:
     """Read a binary stream row by row, in memory that does not grow with the file.
 
-    `format` is "jsonl", "csv" or "txt" (ValueError otherwise). Agents are named by id, name or code, in any case.
+    `format` is "jsonl", "csv" or "txt" (ValueError otherwise). Agents are named by id, name, key or code, in any case.
     Blank lines are skipped; every other line gives a `Row` or a `RowError` with its line number, counted from 1.
     """
     roster = Roster(agents)
