@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
@@ -185,6 +186,8 @@ def nothing_remembered() -> None:
 
         peers._noted.clear()
         tokens._uses.clear()
+    if serving := sys.modules.get("training_app.answering.serving"):
+        serving.forget()  # two databases may have the same stamp
 
 
 @pytest.fixture(autouse=True)
