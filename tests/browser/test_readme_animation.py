@@ -36,7 +36,7 @@ QUERY = "i was charged twice and my parcel is lost"
 
 def rows() -> str:
     """Labeled queries: of one need, of two, of none; what the animation asks is not among them, only with further words."""
-    lines = ["text,label"]
+    lines = []
     when = (
         "since Monday",
         "again",
@@ -56,7 +56,8 @@ def rows() -> str:
         pairs = itertools.product(PHRASES[one], PHRASES[other])
         lines += [f"{a} and {b} {place},{one}; {other}" for a, b in pairs for place in places[::5]]
     lines += [f"{what} {place},none" for what in ("what a nice day", "who are you") for place in places]
-    return "\n".join(lines)
+    splits = itertools.cycle(["train"] * 6 + ["val", "test"])  # the same each time: the answer is shown
+    return "\n".join(["text,label,split", *map(",".join, zip(lines, splits, strict=False))])
 
 
 @pytest.mark.at_length
@@ -111,7 +112,7 @@ def test_a_query_is_labeled_a_router_trained_and_an_answer_given(sign_in, person
 
 
 def _import(dataset: Dataset, path: Path) -> None:
-    reading = Reading("table", columns={"text": "0", "required_agents": "1"})
+    reading = Reading("table", columns={"text": "0", "required_agents": "1", "split": "2"})
     with path.open("rb") as stream:
         upload = imports.read_file(dataset, stream, "csv", reading=reading)
     assert upload.rejected == 0
