@@ -16,7 +16,7 @@ from tests.thorough import many
 
 pytestmark = pytest.mark.computes_long
 
-STEPS = many(2_500, 80)
+STEPS = many(1_200, 80)
 EACH = 80
 
 
