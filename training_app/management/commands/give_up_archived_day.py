@@ -1,6 +1,6 @@
 """`give_up_archived_day POOL DAY`: for a file of the decision archive that is lost or damaged, and of which nobody has a copy."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date
 from typing import Any
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pool", help="the pool's slug")
-        parser.add_argument("day", type=date.fromisoformat, help="as 2026-05-31")
+        parser.add_argument("day", type=_day, help="as 2026-05-31")
 
     @refusing(ArchiveError)
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,3 +30,10 @@ class Command(BaseCommand):
             raise CommandError(f"There is no pool {options['pool']!r}.")
         row = reconciling.give_up(pool, options["day"], actor=Actor("give_up_archived_day"))
         self.stdout.write(f"{row.path} with its {row.rows} decisions is no longer part of the archive.")
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a day; write it as 2026-05-31") from None
