@@ -21,6 +21,7 @@ READING = Cost("what the sentence encoder adds to a text of nine words", 2.0, "m
 WRITING = Cost("a stored decision, for PostgreSQL", 73, "µs of a core", STORED)
 BYTES = Cost("a stored decision on disk, with its indexes", 681, "bytes", STORED)
 WEB_MB = Cost("a web process with one small model, after its pages were opened", 250, "MB", NODE)
+ROWS_MB = Cost("the sentence encoder's share of a model's thousand commonest words, ready", 27, "MB", "token_rows.py")
 KEEPER_MB = Cost("the supervising processes of one machine", 10, "MB", NODE)
 WORKERS_MB = Cost("job cluster, training cluster and episodes, idle", 479, "MB", NODE)
 CONNECTIONS = Cost("connections of a web process", 7, "", NODE)
@@ -28,7 +29,7 @@ OTHER_CONNECTIONS = Cost("connections of the workers of a machine", 17, "", NODE
 MODEL_MB = Cost("a model of 20 agents and 1,000 queries", 5, "MB", "make bench-growth")
 TRAINING_S = Cost("training on 10,000 queries of 20 agents", 526, "s of a core", "make bench-growth")
 COSTS = (
-    FAST, READING, WRITING, BYTES, WEB_MB, KEEPER_MB, WORKERS_MB, CONNECTIONS, OTHER_CONNECTIONS, MODEL_MB, TRAINING_S,
+    FAST, READING, WRITING, BYTES, WEB_MB, ROWS_MB, KEEPER_MB, WORKERS_MB, CONNECTIONS, OTHER_CONNECTIONS, MODEL_MB, TRAINING_S,
 )  # fmt: skip
 
 #: How busy a core is planned to be, so that a lost machine and an hour of much traffic fit.
