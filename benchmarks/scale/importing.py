@@ -38,7 +38,7 @@ FILLED = ("datasets_app_query", "datasets_app_queueitem")  # by an import
 PEOPLE = """
 from django.contrib.auth.models import Group, User
 from agents_app.access import Role
-for name in ("ops", "ana"):
+for name in ("ops", "mia"):
     user = User.objects.create_user(name, name + "@example.org", "PASSWORD", is_superuser=name == "ops")
     user.groups.add(Group.objects.get(name=Role.LABELER))
 """.replace("PASSWORD", PASSWORD)
@@ -69,7 +69,7 @@ class Traffic:
     def __init__(self, web: Machine, key: str, texts: list[str]) -> None:
         self.web, self.key, self.texts = web, key, texts
         self.address = f"http://127.0.0.1:{web.port}"
-        self.labeler = Person(self.address, "ana@example.org", PASSWORD)
+        self.labeler = Person(self.address, "mia@example.org", PASSWORD)
         self._number = count()
 
     def during(self, wait: Callable[[], object]) -> Times:
@@ -94,7 +94,7 @@ class Traffic:
 
     def _sign_in(self, times: Times) -> None:
         def ask() -> str:
-            Person(self.address, "ana@example.org", PASSWORD)
+            Person(self.address, "mia@example.org", PASSWORD)
             return ""
 
         times.timed("sign in", ask)
