@@ -12,7 +12,9 @@ from training_app.engine.data.rows import Rows
 from training_app.engine.progress import no_progress
 from training_app.engine.reading import encoders
 from training_app.engine.reading.scorers import FittedScorer, load_scorer
+from training_app.engine.reading.tidying import tidied as reader
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
+from training_app.engine.reading.tidying.real_words import RealWords
 from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
 
@@ -121,6 +123,20 @@ class TestRealWords:
         for text in ("form sing contact", "insurace thusday", "termostat thermostats", "the contracts of insurances"):
             assert served(text) == spelling(text)
         assert served("insurace form") == "insurance form"
+
+    def test_what_an_artifact_stores_is_each_real_word_that_would_be_corrected(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reader, "MOST_INDEXED", 40)
+        rng = random.Random(0)
+        known = {"".join(rng.choices("abc", k=rng.randint(4, 9))): 80 - n for n in range(80)}
+        real = RealWords([])
+        real._lists = [frozenset("".join(rng.choices("abc", k=rng.randint(4, 9))) for _ in range(4_000))]
+        spelling = Spelling(known, real)
+        bare = Spelling(known)
+        corrected = {word for word in real._lists[0] if word not in known and bare(word) != word}
+        assert len(corrected) > 200
+        assert spelling.decisive() == corrected
 
 
 AGENTS = tuple(Agent(i, name) for i, name in enumerate(("Parcels", "Invoices", "Passwords")))

@@ -62,6 +62,10 @@ class RealWords(Container[str]):
     def __contains__(self, word: object) -> bool:
         return any(word in listed for listed in self._lists)
 
+    def among(self, words: Collection[str]) -> set[str]:
+        """Those of the words that are in here."""
+        return set().union(*(listed.intersection(words) for listed in self._lists))
+
     def letters(self) -> set[str]:
         """The letters of some of the words of the pool's languages."""
         return set().union(*islice(self._lists[0], 5_000))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,8 +79,10 @@ class Spelling:
         letters: dict[str, set[str]] = {}  # of each alphabet
         for letter in set().union(*self.words, self.real_words.letters()):
             letters.setdefault(_alphabet(letter), set()).add(letter)
-        slips = chain.from_iterable(_slips(word, letters[_alphabet(word[0])]) for word in self.words)
-        near = {word for word in slips if word in self.real_words and word not in self.words}
+        near: set[str] = set()
+        for rank, word in enumerate(self.words):
+            near |= self.real_words.among(_slips(word, letters[_alphabet(word[0])], hidden=rank < MOST_INDEXED))
+        near.difference_update(self.words)
         return frozenset(word for word in near if self._near(word) != word)
 
     def served(self) -> Spelling:
@@ -139,16 +141,17 @@ def _alphabet(letter: str) -> str:
     return "latin" if letter < "\u0370" or letter > "\u1dff" else "greek" if letter < "\u0400" else "cyrillic"
 
 
-def _slips(word: str, letters: Iterable[str]) -> Iterator[str]:
-    """All words that are one slip away from `word`, and more."""
-    for at in range(1, len(word)):
-        start, here, end = word[:at], word[at], word[at + 1 :]
-        yield start + end
-        if end:
-            yield start + end[0] + here + end[1:]
-        for letter in letters:
-            yield start + letter + here + end
-            yield start + letter + end
+def _slips(word: str, letters: Iterable[str], *, hidden: bool) -> list[str]:
+    """All words that may be mended to `word`, and some more; to one that is `hidden`, also by other letters than its own."""
+    halves = [(word[:at], word[at:]) for at in range(1, len(word))]
+    slips = [start + end[1] + end[0] + end[2:] for start, end in halves if len(end) > 1]
+    if len(word) + 1 >= MISSING:
+        slips += [start + letter + end for start, end in halves for letter in letters]
+    if hidden and len(word) - 1 >= MISSING:
+        slips += [start + end[1:] for start, end in halves]
+    if hidden and len(word) >= OTHER:
+        slips += [start + letter + end[1:] for start, end in halves for letter in letters]
+    return slips
 
 
 def tidied(text: str, spelling: Spelling | None = None) -> str:
