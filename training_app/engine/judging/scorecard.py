@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from math import ceil
 from typing import Any
 
@@ -235,21 +236,21 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
     Near means many words in common, each weighted by how few of these queries hold it.
     """
     words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in learnt_from] if wrong else []
-    index: dict[str, list[int]] = {}
+    holding: dict[str, list[int]] = {}
     for i, words_of in enumerate(words):
         for word in words_of:
-            index.setdefault(word, []).append(i)
+            holding.setdefault(word, []).append(i)
+    most = max(20, len(learnt_from) // 10)
+    index = {word: np.array(holders) for word, holders in holding.items() if len(holders) <= most}
     listed = []
     for example, required, selected in wrong[:MAX_ERRORS]:
         mine = frozenset(re.findall(r"\w+", example.text.lower()))
-        score: dict[int, float] = {}
-        for word in sorted(mine):  # a set has another order in another process, and a sum another last digit
-            holders = index.get(word, ())
-            if len(holders) <= max(20, len(learnt_from) // 10):
-                for j in holders:
-                    if learnt_from[j].fold_key != example.fold_key:
-                        score[j] = score.get(j, 0.0) + 1 / len(holders)
-        near = sorted(score, key=lambda j: (-score[j], j))[:NEIGHBOURS]
+        # A set has another order in another process, and a sum another last digit.
+        lists = [index[word] for word in sorted(mine) if word in index]
+        holders, place = np.unique(np.concatenate([*lists, np.zeros(0, np.int64)]), return_inverse=True)
+        score = np.bincount(place, np.repeat([1 / len(rows) for rows in lists], [len(rows) for rows in lists]))
+        ranked = map(int, holders[np.argsort(-score, kind="stable")])
+        near = list(islice((j for j in ranked if learnt_from[j].fold_key != example.fold_key), NEIGHBOURS))
         listed.append(
             {
                 "id": example.id,
