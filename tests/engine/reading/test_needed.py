@@ -330,6 +330,17 @@ class TestMeaning:
         assert report["kept"]
         assert not report["meaning"]["kept"]
 
+    def test_where_less_is_lost_than_it_must_save_it_is_not_tried(self, two_topics: None) -> None:
+        (train, x), (val, val_x) = pool(600, 0), pool(300, 1)
+        _found, tried = needed.fit(x, train, val_x, val, none_share=0.15, seed=0, encoder="there")
+        assert "grams" in tried or "meaning" in tried
+        sure = (
+            np.where(train.required, 9.0, -9.0).astype(np.float32),
+            np.where(val.required, 9.0, -9.0).astype(np.float32),
+        )
+        found, report = needed.fit(sure[0], train, sure[1], val, none_share=0.15, seed=0, encoder="there")
+        assert (found, report["kept"], "meaning" in report) == (None, False, False)
+
     def test_a_training_query_is_not_its_own_neighbour(self, two_topics: None) -> None:
         made = Likeness.fit(TEXTS, REQUIRED, seed=0)
         assert made is not None

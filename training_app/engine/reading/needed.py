@@ -143,7 +143,10 @@ def fit(
     grams, report, saved = _tried(made[0], seen, judged, (np.array(near, np.float32), made[0].of_all(texts)), nothing)
     report["kept"] = bool(grams.weights[1] > 0 and saved > WORTH and report["loss_saved_with_training"]["low"] > 0)
     fitted_needed = grams if report["kept"] else None
-    alike = Likeness.fit(rows.texts, weighed, seed=seed) if encoder else None
+    least = WORTH if encoder == "loaded" else WORTH + WORTH_ENCODER
+    # No nearness saves more than all that is lost. In a large pool, embedding eight thousand queries to see that takes half a minute.
+    lost = report["loss"] - (saved if report["kept"] else 0.0)
+    alike = Likeness.fit(rows.texts, weighed, seed=seed) if encoder and lost > least else None
     if alike is not None:
         index, kept = alike
         at = np.minimum(np.searchsorted(kept, place), len(kept) - 1)
@@ -151,7 +154,6 @@ def fit(
         near_in_meaning = index.of_all([rows.texts[i] for i in place.tolist()], itself), index.of_all(texts)
         before = nothing if fitted_needed is None else (np.array(near, np.float32), made[0].of_all(texts))
         meaning, meaning_report, saved = _tried(index, seen, judged, near_in_meaning, before)
-        least = WORTH if encoder == "loaded" else WORTH + WORTH_ENCODER
         surely = meaning_report["loss_saved_with_training"]["low"] > 0
         meaning_report["kept"] = bool(meaning.weights[1] > 0 and saved > least and surely)
         if meaning_report["kept"]:
