@@ -28,7 +28,7 @@ def test_values_come_in_the_jobs_order_and_reports_from_the_callers_thread() -> 
 
     assert at_once([("first", first), ("second", second)], 2, listen) == ["one", "two"]
     assert {message for _, _, message, _ in told} == {"first", "second", "first: half"}
-    assert all(of == 2 and here for _, of, _, here in told)
+    assert all(of == 200 and here for _, of, _, here in told)
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 
 
@@ -42,6 +42,17 @@ def test_with_one_thread_one_follows_the_other() -> None:
         return len(under_way)
 
     assert at_once([("a", job), ("b", job), ("c", job)], 1, no_progress) == [2, 4, 6]
+
+
+def test_how_much_of_all_jobs_is_done() -> None:
+    told: list[tuple[int, int, str]] = []
+
+    def job(report: ScorerProgress) -> None:
+        report(1, 2, "half")
+        report(1, 4, "of a second part a quarter")
+
+    at_once([("a", job), ("b", job)], 1, lambda *said: told.append(said))
+    assert [(done, of) for done, of, _ in told] == [(0, 200), (50, 200), (50, 200), (100, 200), (150, 200), (150, 200)]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
+from training_app.engine import train as module
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.data.artifact import ArtifactError
@@ -100,6 +101,24 @@ class TestRun:
         one, two = (run(quick(total_steps=20))[-1].result.artifact for _ in range(2))
         assert one == two
         assert run(quick(total_steps=20, seed=1))[-1].result.artifact != one
+
+    def test_a_large_pool_is_measured_beside_its_policy_where_a_second_core_is_free(self, monkeypatch) -> None:
+        monkeypatch.setattr(module, "MANY_ROWS", 20)
+        order: list[str] = []
+        decide, begun = module.decide, module.begun
+        monkeypatch.setattr(module, "begun", lambda *given: order.append("baselines") or begun(*given))
+        monkeypatch.setattr(module, "decide", lambda *given: order.append("policy") or decide(*given))
+
+        def result(cores: int):
+            monkeypatch.setattr(module, "cores", lambda: cores)
+            progress = run(quick(total_steps=20, baselines=True, judging_folds=0))
+            assert list(dict.fromkeys(p.phase for p in progress)) == [p for p in PHASES if p != "folds"]
+            return progress[-1].result
+
+        one, two = result(1), result(2)
+        assert order == ["policy", "baselines", "policy"]
+        assert one.artifact == two.artifact
+        assert one.scorecard["baselines"] == two.scorecard["baselines"]
 
     @pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.at_length), -1])
     def test_a_resumed_run_gives_the_same_bytes(self, which: int) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+HUNDREDTHS = 100
 
 #: Called as `progress(done, total, message)` while a scorer is fitted. It may raise to cancel the fit.
 ScorerProgress = Callable[[int, int, str], None]
@@ -49,11 +51,12 @@ class Progress:
     result: Result | None = None
 
 
-def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progress, None, T]:
-    """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's.
+@contextmanager
+def begun(work: Callable[[ScorerProgress], T], phase: str) -> Iterator[Generator[Progress, None, T]]:
+    """Run `work(progress)` beside the block. The generator gives its progress, that of before included, and has the work's value.
 
-    A fit reports through a callback and cannot yield. It runs in a thread of its own, one at a time; closing the
-    generator makes its next report raise.
+    A fit reports through a callback and cannot yield, so it runs in a thread of its own. Where the block ends before the work has, its
+    next report raises.
     """
     messages: queue.SimpleQueue[tuple[int, int, str] | None] = queue.SimpleQueue()
     cancelled = threading.Event()
@@ -73,33 +76,44 @@ def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progr
         finally:
             messages.put(None)
 
+    def told() -> Generator[Progress, None, T]:
+        while (message := messages.get()) is not None:
+            yield Progress(phase, *message)
+        if failed:
+            raise failed[0]
+        return done[0]
+
     thread = threading.Thread(target=run, name=f"train-{phase}", daemon=True)
     thread.start()
     try:
-        while (message := messages.get()) is not None:
-            yield Progress(phase, *message)
+        yield told()
     finally:
         cancelled.set()
         thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
+
+
+def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progress, None, T]:
+    """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's. Closing it ends the work
+    at its next report."""
+    with begun(work, phase) as told:
+        return (yield from told)
 
 
 def at_once(jobs: Sequence[Job[T]], threads: int, progress: ScorerProgress) -> list[T]:
     """The values of jobs, in their order; `threads` of them go on beside one another.
 
-    `progress` is called in this thread alone, with the number of jobs that have ended and what one reports, after its name. Where it
-    raises, or a job does, the others end at their next report and the error is raised here.
+    `progress` is called in this thread alone, with how many hundredths of the jobs are done, and what one reports, after its name.
+    Where it raises, or a job does, the others end at their next report and the error is raised here.
     """
-    messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[tuple[int, int, str | None]] = queue.SimpleQueue()
     ended = threading.Event()
 
-    def run(name: str, job: Callable[[ScorerProgress], T]) -> T:
-        def report(_done: int, _of: int, message: str) -> None:
+    def run(place: int, name: str, job: Callable[[ScorerProgress], T]) -> T:
+        def report(done: int, of: int, message: str) -> None:
             if ended.is_set():
                 raise Cancelled
-            messages.put(f"{name}: {message}" if message else name)
+            share = min(HUNDREDTHS, HUNDREDTHS * done // of) if of else 0
+            messages.put((place, share, f"{name}: {message}" if message else name))
 
         try:
             report(0, 1, "")
@@ -108,17 +122,19 @@ def at_once(jobs: Sequence[Job[T]], threads: int, progress: ScorerProgress) -> l
             ended.set()
             raise
         finally:
-            messages.put(None)
+            messages.put((place, HUNDREDTHS, None))
 
     with ThreadPoolExecutor(threads, thread_name_prefix="fit") as pool:
-        futures = [pool.submit(run, *job) for job in jobs]
-        finished = 0
+        futures = [pool.submit(run, place, *job) for place, job in enumerate(jobs)]
+        finished, shares = 0, [0] * len(jobs)
         try:
             while finished < len(jobs):
-                if (message := messages.get()) is None:
+                place, share, message = messages.get()
+                shares[place] = max(shares[place], share)
+                if message is None:
                     finished += 1
                 else:
-                    progress(finished, len(jobs), message)
+                    progress(sum(shares), HUNDREDTHS * len(jobs), message)
         finally:
             ended.set()
     errors = [error for future in futures if (error := future.exception()) is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -35,11 +35,11 @@ from training_app.engine.judging import folds, llm_baseline
 from training_app.engine.judging.baselines import CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.judging.scorecard import errors_of_folds, scorecard
-from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
+from training_app.engine.progress import Progress, Result, ScorerProgress, begun, streamed
 from training_app.engine.reading import sentences
 from training_app.engine.reading.encoders import MANY_ROWS, Beside, fit_encoder
 from training_app.engine.reading.linear import fit_tfidf
-from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.reading.scorers import cores, cross_fit
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.routing import calibration, checkpoints, guarantee
 from training_app.engine.routing.allowed import Rules
@@ -116,17 +116,22 @@ def _trained(
             yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
         else:
             scores = saved[0]
-    with _timed(timing, "policy"):
-        resume = None if saved is None else saved[1]
-        learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
-    with _timed(timing, "calibration"):
-        calibrated = calibrate(config, data, learnt)
-    baselines: dict[str, BoolArray] = {}
-    if config.baselines:
-        with _timed(timing, "baselines"):
-            baselines = yield from rivals.baseline_phase(data, config.seed, rules)
-        if config.recipe == "scores":
-            baselines |= _rules_as_baselines(data, learnt, calibrated.router)
+    with ExitStack() as ending:
+        beside_policy = None
+        if config.baselines and len(data.train.rows) >= MANY_ROWS and cores() > 1:
+            measuring = partial(rivals.baselines, data, config.seed, rules)
+            beside_policy = ending.enter_context(begun(measuring, "baselines"))
+        with _timed(timing, "policy"):
+            resume = None if saved is None else saved[1]
+            learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
+        with _timed(timing, "calibration"):
+            calibrated = calibrate(config, data, learnt)
+        baselines: dict[str, BoolArray] = {}
+        if config.baselines:
+            with _timed(timing, "baselines"):
+                baselines = yield from beside_policy or rivals.baseline_phase(data, config.seed, rules)
+            if config.recipe == "scores":
+                baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from rivals.llm_phase(config, llm, data)
     coming = yield from rivals.next_labels_phase(config, data, learnt.scores)
     judged, held = yield from _folds_phase(config, data, examples, timing, (beside, rules))
@@ -147,7 +152,7 @@ def _trained(
 
 @contextmanager
 def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
-    """Note the seconds of processor time that a phase took."""
+    """Note the seconds of processor time that a phase took, and what was done beside it."""
     began = time.process_time()
     yield
     timing[phase] = time.process_time() - began

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.benchmark import BenchmarkError, benchmark, combine, leaderboard
@@ -14,6 +15,7 @@ from training_app.engine.data.examples import Agent, Row
 from training_app.engine.data.files import write_rows
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows, rows_of
+from training_app.engine.judging import baselines
 from training_app.engine.judging.baselines import BASELINES, classifier_policy
 from training_app.engine.reading.linear import best_jaccards, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
@@ -81,6 +83,21 @@ def test_neighbours_are_those_of_all_similarities_at_once() -> None:
     assert away.mean() > 0.7
     assert np.array_equal(fitted.select(texts)[away], (shares > fitted.chosen["threshold"])[away])
     assert fitted.answerable(texts) == pytest.approx(shares.max(axis=1), abs=1e-4)
+
+
+def test_among_many_rows_neighbours_are_compared_without_what_every_row_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = sp.csr_matrix(np.array([[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 1, 0]], np.float32))
+    assert (baselines._telling(matrix) != matrix).nnz == 0
+    monkeypatch.setattr(baselines, "MANY_ROWS", 3)
+    monkeypatch.setattr(baselines, "TELLING", 2)
+    assert baselines._telling(matrix).toarray().tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
+
+
+def test_baselines_that_share_their_n_grams_select_what_each_does_alone() -> None:
+    shared = baselines.Shared(baselines.Ngrams(SPLITS["train"]))
+    for name in ("svm", "logreg", "neighbours"):
+        alone, beside = (BASELINES[name](AGENTS, SPLITS["train"], SPLITS["val"], 0, given) for given in (None, shared))
+        assert np.array_equal(alone.select(SPLITS["test"].texts), beside.select(SPLITS["test"].texts))
 
 
 def test_the_threshold_is_the_middle_of_the_best_stretch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from zlib import crc32
@@ -82,6 +83,32 @@ def test_a_tenth_is_held_out_in_whole_groups_and_no_scorer_reads_it(monkeypatch:
     again, _ = fit_encoder(quick(folds=3), twice, groups, VALIDATION, progress=no_progress)
     assert again.held_out is None
     assert len(again.log_odds) == 360
+
+
+@pytest.mark.usefixtures("large")
+def test_on_two_cores_a_large_pool_learns_what_it_does_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[int, set[str]] = {}
+
+    def fitted(count: int) -> dict[str, Any]:
+        fit = encoders.SequenceScorer.fit
+
+        def spied(*given: Any, **named: Any) -> Any:
+            threads.setdefault(count, set()).add(threading.current_thread().name.partition("_")[0])
+            return fit(*given, **named)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(encoders, "cores", lambda: count)
+            patch.setattr(encoders.SequenceScorer, "fit", spied)
+            config = quick(folds=0, encoder="stack", svm_c=0.0)
+            found, report = fit_encoder(config, ROWS, ROWS.texts, VALIDATION, progress=no_progress)
+        assert "candidates" in report
+        return {"log_odds": found.log_odds, **found.fitted.tensors()}
+
+    one, two = fitted(1), fitted(2)
+    assert threads == {1: {"MainThread"}, 2: {"fit"}}
+    assert one.keys() == two.keys()
+    for name, values in one.items():
+        assert np.array_equal(values, two[name], equal_nan=True), name
 
 
 @pytest.mark.usefixtures("large")

@@ -7,8 +7,11 @@ rows, as the router does. Imported by workers only: it brings scikit-learn.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +21,9 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows
+from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.conversing.turns_fit import fit_channels, has_conversations
-from training_app.engine.reading.linear import LinearScorer, fit_tfidf
+from training_app.engine.reading.linear import MANY_ROWS, MOST_WEIGHTS, LinearScorer, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdf
@@ -30,6 +34,7 @@ LEAST_SLOPE = 0.05  # of a classifier's map from margins to log-odds
 CONSTANT_ROWS = 10_000  # training rows that the best constant set is looked for on, at most
 NEIGHBOURS = (1, 3, 5, 10, 20)  # how many nearest neighbours are tried
 CHOICE_ROWS = 1_000  # validation rows on which that is chosen, at most
+TELLING = 20  # of above MANY_ROWS rows: an n-gram that more than one in so many holds is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,40 @@ class Baseline:
     chosen: dict[str, float] = field(default_factory=dict)
 
 
-def random_sets(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
+class Ngrams:
+    """The n-grams of training texts, counted once for all baselines that compare by them; safe to share between threads."""
+
+    def __init__(self, train: Rows) -> None:
+        self._train, self._lock = train, threading.Lock()
+
+    @cached_property
+    def _counted(self) -> tuple[TfIdf, sp.csr_matrix]:
+        agents = self._train.required.shape[1]
+        return fit_tfidf(self._train.texts, max_features=MOST_WEIGHTS // max(1, agents))
+
+    def counted(self) -> tuple[TfIdf, sp.csr_matrix]:
+        """The features, and the matrix of the texts, float64[N, features]."""
+        with self._lock:
+            return self._counted
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What several baselines of the same rows share: the n-grams, and whom they tell how far they are."""
+
+    ngrams: Ngrams
+    progress: ScorerProgress = no_progress
+
+
+class Fit(Protocol):
+    """How a baseline is made of labeled rows; `shared` what it shares with others of the same rows."""
+
+    def __call__(
+        self, agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None
+    ) -> Baseline: ...
+
+
+def random_sets(agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None) -> Baseline:
     """Each agent by the toss of a coin that falls as often as the agent was required."""
     share = (train.required & train.asked).sum(axis=0) / np.maximum(train.asked.sum(axis=0), 1)
 
@@ -55,7 +93,7 @@ def random_sets(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> B
     return Baseline("random", select)
 
 
-def constant_set(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
+def constant_set(agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None) -> Baseline:
     """The one set with the best mean Jaccard on the training rows, found greedily, for every query."""
     required, asked = train.required & train.asked, train.asked
     if len(train) > CONSTANT_ROWS:
@@ -81,7 +119,7 @@ def constant_set(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> 
     return Baseline("constant", lambda texts: np.repeat(best[None], len(texts), axis=0))
 
 
-def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
+def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None) -> Baseline:
     """An agent is needed where a word of its name, description or keywords stands in the query, compared by its first
     letters (a crude stem). How many letters and how many words it takes is chosen on validation."""
     words = re.compile(r"(?u)\w{3,}")
@@ -90,10 +128,10 @@ def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) ->
         for agent in agents
     ]
     # A word that many agents share tells nothing.
-    shared = {w for w in set().union(*vocabulary) if sum(w in v for v in vocabulary) > max(1, len(agents) // 3)}
+    common = {w for w in set().union(*vocabulary) if sum(w in v for v in vocabulary) > max(1, len(agents) // 3)}
 
     def counts(texts: Sequence[str], letters: int) -> FloatArray:
-        stems = [{w[:letters] for w in v - shared} for v in vocabulary]
+        stems = [{w[:letters] for w in v - common} for v in vocabulary]
         out = np.zeros((len(texts), len(agents)), np.float32)
         for i, text in enumerate(texts):
             distinct = {w[:letters] for w in words.findall(text.casefold())}
@@ -112,11 +150,14 @@ def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) ->
     )
 
 
-def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
+def nearest_neighbours(
+    agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None
+) -> Baseline:
     """Agents by the share of the k most similar training queries (cosine of TF-IDF) that needed them, weighted by
     similarity; k and the threshold are chosen on validation."""
-    tfidf, _ = fit_tfidf(train.texts)
-    matrix = _matrix(tfidf, train.texts).T.tocsr()  # [features, N]
+    shared = shared or Shared(Ngrams(train))
+    tfidf, features = shared.ngrams.counted()
+    matrix = _telling(features.astype(np.float32).T.tocsr())  # [features, N]
     required = (train.required & train.asked).astype(np.float32)
 
     def nearest(texts: Sequence[str]) -> tuple[NDArray[np.int64], FloatArray]:
@@ -125,6 +166,7 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
         near, weight = np.zeros((len(texts), count), np.int64), np.zeros((len(texts), count), np.float32)
         size = max(1, 2_500_000 // len(train))
         for at in range(0, len(texts), size):
+            shared.progress(at, len(texts), "nearest neighbours")
             similar = (_matrix(tfidf, texts[at : at + size]) @ matrix).toarray().astype(np.float32)
             some = np.argpartition(-similar, count - 1, axis=1)[:, :count]
             likeness = np.take_along_axis(similar, some, axis=1)
@@ -160,18 +202,30 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
     )
 
 
+def _telling(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Of many rows the same without the features that more than one in TELLING holds, float32[features, N]: each weighs little, and
+    together they take nearly all of the time."""
+    rows = matrix.shape[1]
+    if rows <= MANY_ROWS:
+        return matrix
+    kept = np.diff(matrix.indptr) * TELLING <= rows
+    return (sp.diags(kept.astype(matrix.dtype)) @ matrix).tocsr()
+
+
 def _matrix(tfidf: TfIdf, texts: Sequence[str]) -> sp.csr_matrix:
     starts, indices, values = tfidf.rows(texts)
     return sp.csr_matrix((values, indices, starts), shape=(len(texts), tfidf.size))
 
 
-def _linear(name: str, scorer: LinearScorer) -> Callable[[Sequence[Agent], Rows, Rows, int], Baseline]:
-    def fit(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
+def _linear(name: str, scorer: LinearScorer) -> Fit:
+    def fit(agents: Sequence[Agent], train: Rows, val: Rows, seed: int, shared: Shared | None = None) -> Baseline:
         fitted: FittedScorer
+        shared = shared or Shared(Ngrams(train))
         if has_conversations(train.texts) and scorer.model == "svm":
             fitted = fit_channels(train.texts, train.required, train.asked, agents, seed)
         else:
-            fitted = scorer.fit(train.texts, train.required, train.asked, seed=seed)
+            counted = shared.ngrams.counted()
+            fitted = scorer.fit_features(*counted, train.required, train.asked, seed=seed, progress=shared.progress)
         threshold = best_threshold(fitted.logits(val.texts), val.required, val.asked)
         return Baseline(
             name,
@@ -205,7 +259,7 @@ def classifier_policy(fit: CrossFit, train: Rows, val: Rows) -> tuple[CrossFit, 
 
 
 #: In the order of the leaderboard's list of choices.
-BASELINES: dict[str, Callable[[Sequence[Agent], Rows, Rows, int], Baseline]] = {
+BASELINES: dict[str, Fit] = {
     "svm": linear_svm,
     "logreg": logistic_regression,
     "neighbours": nearest_neighbours,

@@ -20,7 +20,7 @@ from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows, fold_of_group
-from training_app.engine.progress import ScorerProgress
+from training_app.engine.progress import Job, ScorerProgress, at_once
 from training_app.engine.reading import sentences
 from training_app.engine.reading.beside import Beside
 from training_app.engine.reading.conversing import turns_fit
@@ -33,6 +33,7 @@ from training_app.engine.reading.scorers import (
     CrossFit,
     Reading,
     Scorer,
+    cores,
     cross_fit,
 )
 from training_app.engine.reading.sequences.sequence_fit import SequenceScorer
@@ -234,10 +235,9 @@ class _Search:
             return self.only(kind, EmbeddingScorer(self.config.embedding_path))
         if kind == "sequence":
             return self.only(kind, SequenceScorer.for_rows(len(self.rows)))
-        scorer = self.linear()
         if kind == "linear":
-            return self.only(kind, scorer)
-        self.fits["linear"] = self.fitted(scorer, "linear")
+            return self.only(kind, self.linear())
+        self.fits |= self.first()
         self.add_described()
         coach = self.add_coach(folder)
         self.add_student(coach)
@@ -276,6 +276,23 @@ class _Search:
             reading=reading,
             progress=report,
         )
+
+    def first(self) -> dict[str, CrossFit]:
+        """The linear scorer; where another core is free in a large pool, beside it what reads words in order, which follows anyway."""
+        if self.apart is None or cores() < 2:
+            return {"linear": self.fitted(self.linear(), "linear")}
+
+        def by_words(report: ScorerProgress) -> CrossFit:
+            own = dataclasses.replace(self, progress=report)
+            return own.fitted(SequenceScorer.for_rows(len(self.rows)), "sequence")
+
+        def by_ngrams(report: ScorerProgress) -> CrossFit:
+            own = dataclasses.replace(self, progress=report)
+            return own.fitted(own.linear(), "linear")
+
+        jobs: list[Job[CrossFit]] = [("words in order", by_words), ("n-grams", by_ngrams)]
+        sequence, linear = at_once(jobs, len(jobs), self.progress)
+        return {"linear": linear, "sequence": sequence}
 
     def only(self, kind: str, scorer: Scorer) -> tuple[CrossFit, dict[str, Any]]:
         """The one scorer that the settings name."""
@@ -363,7 +380,8 @@ class _Search:
         rows, parts = self.rows, [self.fits[base]]
         if len(rows) >= SEQUENCE_ROWS or self.config.encoder == "stack":
             reader = SequenceScorer.for_rows(len(rows))
-            self.fits["sequence"] = self.fitted(reader, "sequence")
+            if "sequence" not in self.fits:
+                self.fits["sequence"] = self.fitted(reader, "sequence")
             others = range(1, SEVERAL if self.tries_all and len(rows) < SEVERAL_ROWS else 1)
             more = [self.fitted(reader, f"sequence, draw {n + 1}", self.config.seed + n) for n in others]
             parts += [self.fits["sequence"], *more]
