@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from agents_app.models import Pool
 from training_app.answering import serving
 from training_app.engine.data.artifact import ArtifactError
+from training_app.engine.reading.languages import COMPOUND, MARKS
 from training_app.engine.routing.router import Router
 from training_app.versions import registry
 
@@ -18,7 +19,6 @@ Mark = tuple[int, int, int]
 PARTS = 64
 #: A word is marked whose weight is at least such a share of the weightiest word's; from each further share on more strongly.
 SHARES = (0.2, 0.5, 0.8)
-_WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 def of_pool(pool: Pool, query: str) -> Mapping[int, Sequence[Mark]]:
@@ -51,7 +51,7 @@ def in_text(text: str, weights: Iterable[tuple[str, float]]) -> list[Mark]:
         letters = [place for span in places for place in span if not low[place].isspace()]
         for place in letters:
             each[place] += weight / len(letters)
-    words = [(match.span(), sum(each[place] for place in range(*match.span()))) for match in _WORD.finditer(text)]
+    words = [(match.span(), sum(each[place] for place in range(*match.span()))) for match in COMPOUND.finditer(text)]
     weightiest = max((weight for _span, weight in words), default=0.0)
     if weightiest <= 0:
         return []
@@ -64,7 +64,7 @@ def in_text(text: str, weights: Iterable[tuple[str, float]]) -> list[Mark]:
 
 def _pattern(name: str) -> str:
     """What finds an n-gram in a text: of words, whole ones with whatever stands between; of characters, its letters."""
-    before, after, nothing = r"(?<!\w)", r"(?!\w)", r"(?!)"
+    before, after, nothing = rf"(?<![\w{MARKS}])", rf"(?![\w{MARKS}])", r"(?!)"
     if name.startswith("·") and name.endswith("·") and len(name) > 2:
         head, tail, parts = before * (name[1] == "␣"), after * (name[-2] == "␣"), name[1:-1].split("␣")
     else:

@@ -7,7 +7,6 @@ the light") are nearer than most that say the same in other words.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,12 +18,12 @@ from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Snapshot, Split
 from training_app.engine.data.conversations import from_json, transcript
 from training_app.engine.judging import alike
+from training_app.engine.reading.languages import RUN
 
 NEAR = 0.8
 #: Most held-out queries that are looked at, and most training queries that they are held against.
 HELD_OUT, TRAINING = 2_000, 20_000
 SHOWN = 5
-_WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def find(
     held: Sequence[str], training: Sequence[str], all_held: int | None = None, all_training: int | None = None
 ) -> NearDuplicates:
     """The held-out texts that are near a training text; each counts once, with its nearest."""
-    texts, sets = ([frozenset(_WORDS.findall(text.lower())) for text in some] for some in (held, training))
+    texts, sets = ([frozenset(RUN.findall(text.lower())) for text in some] for some in (held, training))
     pairs = [
         (likeness, text, training[place])
         for text, (likeness, place) in zip(held, alike.nearest(texts, sets, NEAR), strict=True)

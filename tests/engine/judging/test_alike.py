@@ -18,6 +18,10 @@ def test_the_same_sentence_with_another_name_and_number_is_near_and_other_words_
     assert alike.figures(tested, learnt) == {"queries": 3, "near": 2}
 
 
+def test_words_that_differ_in_their_vowel_signs_are_different_words() -> None:
+    assert alike.figures(queries("की का कू के"), queries("को कि कु कै"))["near"] == 0
+
+
 def test_a_query_is_not_held_against_its_own_group() -> None:
     some = queries("where is my parcel", "where is my parcel today", "reset my password")
     assert alike.figures(some, some)["near"] == 2

@@ -30,6 +30,8 @@ def words(text: str, *weights: tuple[str, float]) -> list[tuple[str, int]]:
         ("😀😀 the refund 🎉 came", [("refund", 1.0)], [("refund", 3)]),
         ("İstanbul refund", [("refund", 1.0)], [("refund", 3)]),
         ("C++ (crash)", [("c++", 3.0), ("crash", 0.5), ("(", 1.0)], [("C", 3), ("crash", 2)]),
+        ("मेरी बिजली कट गई", [("बिजली", 1.0)], [("बिजली", 3)]),
+        ("बंदी नहीं, लाइट बंद", [("बंद", 1.0)], [("बंद", 3)]),
         ("", [("refund", 1.0)], []),
     ],
 )

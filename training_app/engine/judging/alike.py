@@ -13,6 +13,7 @@ from math import ceil
 
 from training_app.engine.data.conversations import transcript
 from training_app.engine.data.examples import Example
+from training_app.engine.reading.languages import RUN
 
 #: Texts this near differ in about one word of four. Of test queries that people wrote, a twentieth to a half are so near a
 #: training query (0.04 in mixsnips, 0.10 in a pool of 736, 0.22 in nlupp, 0.45 in clinc with its 100 paraphrases for each intent);
@@ -20,7 +21,6 @@ from training_app.engine.data.examples import Example
 NEAR = 0.6
 #: Most tested queries that are looked at, and most training queries that they are held against.
 TESTED, LEARNT = 2_000, 20_000
-_WORDS = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -34,7 +34,7 @@ def figures(tested: Sequence[Example], learnt: Sequence[Example]) -> dict[str, i
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_DIGITS.sub("0", word) for word in _WORDS.findall(transcript(text).lower()))
+    return frozenset(_DIGITS.sub("0", word) for word in RUN.findall(transcript(text).lower()))
 
 
 def nearest(

@@ -6,7 +6,6 @@ numpy only; the baselines' sets come in as arrays.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from math import ceil
@@ -24,7 +23,7 @@ from training_app.engine.judging import alike, flips, questions
 from training_app.engine.judging import analysis as judging
 from training_app.engine.judging.folds import key_of
 from training_app.engine.judging.standard import Judged, priced, standard_of
-from training_app.engine.reading.languages import counted
+from training_app.engine.reading.languages import RUN, counted
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
@@ -235,7 +234,7 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
 
     Near means many words in common, each weighted by how few of these queries hold it.
     """
-    words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in learnt_from] if wrong else []
+    words = [frozenset(RUN.findall(e.text.lower())) for e in learnt_from] if wrong else []
     holding: dict[str, list[int]] = {}
     for i, words_of in enumerate(words):
         for word in words_of:
@@ -244,7 +243,7 @@ def errors(learnt_from: Sequence[Example], wrong: Sequence[Wrong]) -> list[dict[
     index = {word: np.array(holders) for word, holders in holding.items() if len(holders) <= most}
     listed = []
     for example, required, selected in wrong[:MAX_ERRORS]:
-        mine = frozenset(re.findall(r"\w+", example.text.lower()))
+        mine = frozenset(RUN.findall(example.text.lower()))
         # A set has another order in another process, and a sum another last digit.
         lists = [index[word] for word in sorted(mine) if word in index]
         holders, place = np.unique(np.concatenate([*lists, np.zeros(0, np.int64)]), return_inverse=True)

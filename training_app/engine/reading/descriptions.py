@@ -29,7 +29,7 @@ from training_app.engine.data.conversations import USER, before, text_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
 from training_app.engine.reading.conversing.said import WordLikeness, phrases
-from training_app.engine.reading.languages import MARKS
+from training_app.engine.reading.languages import COMPOUND
 from training_app.engine.reading.scorers import fit_platt
 
 NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five sets that are not test
@@ -46,7 +46,6 @@ LONGEST_EXPLAINED, MOST_EXPLAINED = 1_000, 60
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 DIGITS = 3  # of a number of an order, a flight or a telephone; fewer stand in words (B2B, 5G)
 LEAST_SAID = 0.05  # log-odds below which a word is not named
-_WHOLE_WORD = re.compile(rf"[\w{MARKS}]+(?:['’-][\w{MARKS}]+)*")
 MOST_CLAUSES, LEAST_CLAUSE = 4, 10  # clauses that are read each for itself, and characters of one
 #: What joins clauses: signs, and the words for "and", "also", "then" in the languages that join queries are written in.
 _BREAK = re.compile(
@@ -251,7 +250,7 @@ class Descriptions:
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
         """Per agent, the words whose absence changes its log-odds most, and by how much they are higher with the word. Nothing of one
         word, of a text without spaces, or of a long one: these are read as a whole only."""
-        spans = [match.span() for match in _WHOLE_WORD.finditer(str(text))] if len(text) <= LONGEST_EXPLAINED else []
+        spans = [match.span() for match in COMPOUND.finditer(str(text))] if len(text) <= LONGEST_EXPLAINED else []
         if not 1 < len(spans) <= MOST_EXPLAINED:
             return [[] for _ in self.agents]
         earlier = before(text)

@@ -16,6 +16,9 @@ from unicodedata import category
 SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 #: Signs that belong to the letter before them: accents, vowels of Indic scripts, points of Hebrew and Arabic, joiners.
 MARKS = "".join(sign for sign in map(chr, range(0x300, 0xE00)) if category(sign).startswith("M")) + "\u200c\u200d"
+#: A run of letters and digits with their marks; and words with apostrophes and hyphens within.
+RUN = re.compile(rf"[\w{MARKS}]+")
+COMPOUND = re.compile(rf"[\w{MARKS}]+(?:['’-][\w{MARKS}]+)*")
 #: One letter of these, or of Hangul, in which two letters are often a word.
 SPACELESS_LETTER = re.compile(rf"[{SPACELESS}\uac00-\ud7af]")
 _SCRIPTS: tuple[tuple[str, str], ...] = (

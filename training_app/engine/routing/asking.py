@@ -19,6 +19,7 @@ from typing import Protocol
 
 from training_app.engine.data.conversations import USER, before
 from training_app.engine.reading.conversing.continuing import asks
+from training_app.engine.reading.languages import RUN
 
 #: Only agents of the answer are named in a question, and others that are at least so likely: about the rest nobody would expect one.
 PLAUSIBLE = 0.2
@@ -129,7 +130,7 @@ def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int],
 
 def _by_place(text: str, about: list[int]) -> list[int] | None:
     """Those that a short reply means by no name; None where it does not say."""
-    said = re.findall(r"\w+", text.casefold())
+    said = RUN.findall(text.casefold())
     reply = " ".join(said)
     if len(said) > SHORT:
         return None
@@ -141,7 +142,7 @@ def _by_place(text: str, about: list[int]) -> list[int] | None:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in re.findall(r"\w+", text.casefold()) if len(word) > 2]
+    return [word for word in RUN.findall(text.casefold()) if len(word) > 2]
 
 
 def _same_word(one: str, other: str) -> bool:
