@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -116,20 +116,16 @@ def _trained(
             yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
         else:
             scores = saved[0]
-    with ExitStack() as ending:
-        beside_policy = None
-        if config.baselines and len(data.train.rows) >= MANY_ROWS and cores() > 1:
-            measuring = partial(rivals.baselines, data, config.seed, rules)
-            beside_policy = ending.enter_context(begun(measuring, "baselines"))
+    baselines: dict[str, BoolArray] = {}
+    with _baselines(config, data, rules) as measuring:
         with _timed(timing, "policy"):
             resume = None if saved is None else saved[1]
             learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
         with _timed(timing, "calibration"):
             calibrated = calibrate(config, data, learnt)
-        baselines: dict[str, BoolArray] = {}
-        if config.baselines:
+        if measuring is not None:
             with _timed(timing, "baselines"):
-                baselines = yield from beside_policy or rivals.baseline_phase(data, config.seed, rules)
+                baselines = yield from measuring
             if config.recipe == "scores":
                 baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from rivals.llm_phase(config, llm, data)
@@ -156,6 +152,20 @@ def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
     began = time.process_time()
     yield
     timing[phase] = time.process_time() - began
+
+
+@contextmanager
+def _baselines(
+    config: Config, data: Prepared, rules: Rules
+) -> Iterator[Generator[Progress, None, dict[str, BoolArray]] | None]:
+    """What measures the baselines, None where the settings want none: begun at once in a large pool where another core is free."""
+    if not config.baselines:
+        yield None
+    elif len(data.train.rows) < MANY_ROWS or cores() < 2:
+        yield rivals.baseline_phase(data, config.seed, rules)
+    else:
+        with begun(partial(rivals.baselines, data, config.seed, rules), "baselines") as measuring:
+            yield measuring
 
 
 def _scorer_phase(config: Config, data: Prepared, beside: Beside) -> Generator[Progress, None, Scores]:

@@ -121,9 +121,9 @@ def test_a_large_pool_whose_slips_are_not_mended_learns_from_rows_as_they_are(mo
         return fit_encoder(quick(folds=0, **settings), slipped, slipped.texts, judges, progress=no_progress)[0]
 
     plain = fit(tidy=False)
-    monkeypatch.setattr(encoders, "_mended", lambda *_: {"kept": True})
+    monkeypatch.setattr(encoders, "mended", lambda *_: {"kept": True})
     mended = fit()
-    monkeypatch.setattr(encoders, "_mended", lambda *_: {"kept": False})
+    monkeypatch.setattr(encoders, "mended", lambda *_: {"kept": False})
     refused = fit()
     assert np.array_equal(refused.log_odds, plain.log_odds)
     assert np.array_equal(refused.platt.scale, plain.platt.scale)

@@ -25,6 +25,7 @@ class TestManyRows:
         sizes: list[int] = []
         fit_part = linear._fit_part
         monkeypatch.setattr(linear, "MANY_ROWS", 5_000)
+        monkeypatch.setattr(linear, "MANY_TOL", linear.FEW_TOL)
         monkeypatch.setattr(
             linear,
             "_fit_part",
@@ -39,6 +40,14 @@ class TestManyRows:
         assert not np.array_equal(whole[:, 1], part[:, 1])
         assert np.abs(whole[:, 1] - part[:, 1]).max() < 0.25 * whole[:, 1].std()
         assert ((whole[:, 1] > 0) == (part[:, 1] > 0)).mean() > 0.999
+
+    @pytest.mark.parametrize("model", ["svm", "logreg"])
+    def test_the_tolerance_of_many_rows_changes_margins_little(self, monkeypatch, model) -> None:
+        scorer, asked = linear.LinearScorer(model=model), np.ones_like(self.Y)
+        exact = scorer.fit(self.texts, self.Y, asked, seed=0).logits(self.texts)
+        monkeypatch.setattr(linear, "FEW_TOL", linear.MANY_TOL)
+        soon = scorer.fit(self.texts, self.Y, asked, seed=0).logits(self.texts)
+        assert 0 < np.abs(soon - exact).max() < 0.1 * exact.std()
 
     def test_many_agents_keep_fewer_features(self, monkeypatch) -> None:
         monkeypatch.setattr(linear, "MOST_WEIGHTS", 200)

@@ -164,4 +164,4 @@ class TestFolds:
         assert len(seen) == 30
         assert all(text not in fitted for text, fitted in seen)
         assert found.fitted.texts == set(texts)
-        assert [done for done, total, _ in told] == [0, 1, 2, 3]
+        assert [(done, total) for done, total, _ in told] == [(0, 400), (100, 400), (200, 400), (300, 400)]

@@ -6,7 +6,6 @@ Imported by workers only: it brings the modules that fit.
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows, fold_of_group
@@ -31,7 +29,6 @@ from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, be
 from training_app.engine.reading.precedents import PrecedentScorer
 from training_app.engine.reading.scorers import (
     CrossFit,
-    Reading,
     Scorer,
     cores,
     cross_fit,
@@ -55,8 +52,8 @@ from training_app.engine.reading.stacking import (
 from training_app.engine.reading.teaching import coaching, student
 from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
 from training_app.engine.reading.teaching.teacher_folder import TeacherFolder
-from training_app.engine.reading.tidying.perturbations import slip
-from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
+from training_app.engine.reading.tidying.mending import mended, reading_of, tidied_rows
+from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins
 
 #: `auto` tries the sequence encoder from this many training rows on.
 SEQUENCE_ROWS = 60
@@ -95,47 +92,18 @@ def fit_encoder(
     pool's rows are read again as they will be served; out of fold they stay as they were read.
     """
     beside = beside or Beside()
-    if _reading(config) is None:
+    if reading_of(config) is None:
         return _fit_any(config, rows, groups, validation, agents, beside, progress)
     rows = tidied_rows(rows)
     spelling = Spelling.of(rows.texts)
     read = tidied_rows(validation, spelling)
     fit, report = _fit_any(config, rows, groups, read, agents, beside.tidied(), progress)
-    report["spelling"] = spelling_report = _mended(fit, spelling, validation, config.seed)
+    report["spelling"] = spelling_report = mended(fit, spelling, validation, config.seed)
     if not spelling_report["kept"] and fit.held_out is not None:
         held, read = rows.take(fit.held_out), tidied_rows(validation)
         fit, report["faded"] = faded(mapped(fit.fitted, held.texts, held, read, fit.held_out), held, read, config.seed)
     fitted = TidiedMargins(fit.fitted, spelling.served() if spelling_report["kept"] else None)
     return dataclasses.replace(fit, fitted=fitted), report
-
-
-def tidied_rows(rows: Rows, spelling: Spelling | None = None) -> Rows:
-    """The rows with their texts as `tidied` reads them."""
-    return dataclasses.replace(rows, texts=[tidied(text, spelling) for text in rows.texts])
-
-
-def _reading(config: Config) -> Reading | None:
-    """How cross-fitting reads texts that a scorer was not fitted on: with slips mended by the words that it was fitted on."""
-    if not config.tidy or config.recipe != "scores" or config.encoder == "embedding":
-        return None
-    return lambda texts: partial(tidied, spelling=Spelling.of(texts))
-
-
-def _mended(fit: CrossFit, spelling: Spelling, validation: Rows, seed: int) -> dict[str, Any]:
-    """What mending slips brings in Jaccard on validation, each way at its best threshold: to texts as they are ("plain") and with a
-    slip in each ("slips"). "kept" where texts with slips surely gain and plain texts do not lose."""
-    if not len(validation):
-        return {"kept": False}
-    rng = random.Random(seed)  # noqa: S311 - a slip needs no secret
-    slips = [text_of(slip(str(text), rng), before(text)) for text in validation.texts]
-    report: dict[str, Any] = {}
-    for name, texts in {"plain": validation.texts, "slips": slips}.items():
-        values = []
-        for with_spelling in (spelling, None):
-            read = tidied_rows(dataclasses.replace(validation, texts=texts), with_spelling)
-            values.append(best_jaccards(served(fit, read), read.required, read.asked))
-        report[name] = spread(values[0] - values[1]).plain()
-    return {**report, "kept": bool(report["slips"]["low"] > 0 and report["plain"]["mean"] >= 0)}
 
 
 def _fit_any(
@@ -150,7 +118,7 @@ def _fit_any(
     """What reads queries, texts or conversations, as they are written."""
     if turns_fit.has_conversations(rows.texts):
         plain = partial(_fit_plain, config, rows, groups, validation, agents, beside, progress)
-        return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress, _reading(config))
+        return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress, reading_of(config))
     return _fit_plain(config, rows, groups, validation, agents, beside, progress)
 
 
@@ -263,7 +231,7 @@ class _Search:
         """A scorer with log-odds of rows that it was not fitted on."""
         rows, seed = self.rows, self.config.seed if seed is None else seed
 
-        reading, report = _reading(self.config), self.fit_progress.of(what)
+        reading, report = reading_of(self.config), self.fit_progress.of(what)
         if self.apart is not None:
             return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=report)
         folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3

@@ -134,7 +134,6 @@ def fit(
     judged = _Seen(score(val_log_odds[val_whole]), val_needs, _counts(val_needs, none_share))
     texts = [val.texts[i] for i in val_whole.tolist()]
     weighed, place = rows.required & rows.asked, numbers[some]
-
     made = Nearness.fit(rows.texts, weighed, seed=seed)
     if made is None:
         return None, {"kept": False}
@@ -144,14 +143,12 @@ def fit(
     report["kept"] = bool(grams.weights[1] > 0 and saved > WORTH and report["loss_saved_with_training"]["low"] > 0)
     fitted_needed = grams if report["kept"] else None
     least = WORTH if encoder == "loaded" else WORTH + WORTH_ENCODER
-    # No nearness saves more than all that is lost. In a large pool, embedding eight thousand queries to see that takes half a minute.
-    lost = report["loss"] - (saved if report["kept"] else 0.0)
-    alike = Likeness.fit(rows.texts, weighed, seed=seed) if encoder and lost > least else None
+    lost = report["loss"] - (
+        saved if report["kept"] else 0.0
+    )  # no nearness saves more; to embed 8,000 queries takes half a minute
+    alike = _in_meaning(rows, place, texts, seed) if encoder and lost > least else None
     if alike is not None:
-        index, kept = alike
-        at = np.minimum(np.searchsorted(kept, place), len(kept) - 1)
-        itself = np.where(kept[at] == place, at, -1)
-        near_in_meaning = index.of_all([rows.texts[i] for i in place.tolist()], itself), index.of_all(texts)
+        index, near_in_meaning = alike
         before = nothing if fitted_needed is None else (np.array(near, np.float32), made[0].of_all(texts))
         meaning, meaning_report, saved = _tried(index, seen, judged, near_in_meaning, before)
         surely = meaning_report["loss_saved_with_training"]["low"] > 0
@@ -225,6 +222,19 @@ def _sample(needs: BoolArray, seed: int) -> NDArray[np.int64]:
     rng = np.random.Generator(np.random.PCG64(seed))
     kinds = [rng.permutation(np.flatnonzero(kind))[:SAMPLED] for kind in (needs, ~needs)]
     return np.sort(np.concatenate(kinds))
+
+
+def _in_meaning(
+    rows: Rows, place: NDArray[np.int64], texts: Sequence[str], seed: int
+) -> tuple[Likeness, tuple[FloatArray, FloatArray]] | None:
+    """The index of nearness in meaning, and how near the rows at these places, each without itself, and the `texts` are by it."""
+    made = Likeness.fit(rows.texts, rows.required & rows.asked, seed=seed)
+    if made is None:
+        return None
+    index, kept = made
+    at = np.minimum(np.searchsorted(kept, place), len(kept) - 1)
+    itself = np.where(kept[at] == place, at, -1)
+    return index, (index.of_all([rows.texts[i] for i in place.tolist()], itself), index.of_all(texts))
 
 
 def _without_itself(nearness: Nearness, kept: NDArray[np.int64], texts: Sequence[str], row: int) -> float:

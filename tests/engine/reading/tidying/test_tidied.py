@@ -12,6 +12,7 @@ from training_app.engine.data.rows import Rows
 from training_app.engine.progress import no_progress
 from training_app.engine.reading import encoders
 from training_app.engine.reading.scorers import FittedScorer, load_scorer
+from training_app.engine.reading.tidying import mending
 from training_app.engine.reading.tidying import tidied as reader
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.reading.tidying.real_words import RealWords
@@ -161,7 +162,7 @@ def slips_everywhere(text: str, rng: random.Random) -> str:
 
 @pytest.fixture
 def hard_slips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "slip", slips_everywhere)
+    monkeypatch.setattr(mending, "slip", slips_everywhere)
 
 
 def fitted(**settings: object) -> tuple[FittedScorer, dict[str, object]]:
@@ -202,7 +203,7 @@ class TestScorer:
         assert isinstance(scorer, FittedScorer)
 
     def test_nothing_is_corrected_unless_it_surely_helps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(encoders, "slip", lambda text, rng: text)
+        monkeypatch.setattr(mending, "slip", lambda text, rng: text)
         scorer, report = fitted()
         assert report["spelling"]["kept"] is False  # type: ignore[index]
         assert scorer.spelling is None  # type: ignore[attr-defined]
