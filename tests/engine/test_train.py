@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
+from training_app.engine import finished_router
 from training_app.engine import train as module
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
@@ -119,6 +121,15 @@ class TestRun:
         assert order == ["policy", "baselines", "policy"]
         assert one.artifact == two.artifact
         assert one.scorecard["baselines"] == two.scorecard["baselines"]
+
+    @pytest.mark.parametrize(("held_out", "tried"), [(None, "there"), (np.arange(9), "")])
+    def test_a_large_pool_does_not_ask_the_sentence_encoder_how_near_a_query_is(
+        self, monkeypatch, held_out: np.ndarray | None, tried: str
+    ) -> None:
+        monkeypatch.setattr(finished_router.sentences, "installed", lambda: True)
+        fit = SimpleNamespace(fitted=SimpleNamespace(kind="stack"), held_out=held_out)
+        scores = SimpleNamespace(fit=fit)
+        assert finished_router._encoder_for_nearness(Config(), scores) == tried  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.at_length), -1])
     def test_a_resumed_run_gives_the_same_bytes(self, which: int) -> None:

@@ -191,8 +191,10 @@ def _unfamiliar(config: Config, data: Prepared) -> Unfamiliar | None:
 
 
 def _encoder_for_nearness(config: Config, scores: Scores) -> str:
-    """Whether nearness in meaning is to be tried: see `needed.fit`."""
+    """Whether nearness in meaning is to be tried: see `needed.fit`. Not in a large pool, where no scorer reads with the encoder."""
     if config.encoder != "auto" or not config.sentences or not sentences.installed():
+        return ""
+    if scores.fit.held_out is not None:
         return ""
     kinds = [scorer.kind for scorer in (scores.fit.fitted, *getattr(scores.fit.fitted, "children", ()))]
     return "there" if READ_MEANING.isdisjoint(kinds) else "loaded"
