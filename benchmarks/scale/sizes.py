@@ -66,8 +66,8 @@ END = """
    ([deployment](deployment.md#connections-to-postgresql)).
 5. **PostgreSQL's processor**, at tens of thousands of stored decisions a second. Routerweb does not spread one database over several
    servers: store a share of the decisions.
-6. **Training** uses one core per run, two from 20,000 training queries on. More worker nodes train more runs at once; a single run gets no
-   faster.
+6. **Training** uses one core per run, two from 20,000 training queries on. More worker nodes train more runs at once; a single run
+   gets no faster.
 """
 
 
