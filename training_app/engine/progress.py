@@ -7,9 +7,9 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 HUNDREDTHS = 100
@@ -97,6 +97,18 @@ def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progr
     at its next report."""
     with begun(work, phase) as told:
         return (yield from told)
+
+
+def watched(steps: Generator[Progress, None, T], seen: Callable[[Progress], None]) -> Generator[Progress, None, T]:
+    """The same steps and value; `seen` is told of each step first."""
+    with closing(steps):
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return cast(T, end.value)
+            seen(step)
+            yield step
 
 
 def at_once(jobs: Sequence[Job[T]], threads: int, progress: ScorerProgress) -> list[T]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.prepared import Matrices, Prepared
 from training_app.engine.judging import llm_baseline, next_labels
-from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, Ngrams, Shared
+from training_app.engine.judging.baselines import BASELINES, Ngrams, Shared
 from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.llm import LLMError
-from training_app.engine.progress import Job, Progress, ScorerProgress, at_once, streamed
+from training_app.engine.progress import Progress, ScorerProgress, streamed
 from training_app.engine.reading.encoders import quick
-from training_app.engine.reading.scorers import cores
+from training_app.engine.reading.linear import ONE_MATRIX
 from training_app.engine.reading.stacking import joined
 from training_app.engine.routing.allowed import NO_LIMITS, Allowed, Rules, allowed_for, walk
 from training_app.engine.routing.checkpoints import Scores
@@ -30,26 +29,15 @@ from training_app.engine.routing.checkpoints import Scores
 def baselines(data: Prepared, seed: int, rules: Rules, progress: ScorerProgress) -> dict[str, BoolArray]:
     """The sets that each baseline selects for the measured rows: allowed ones, as the router may answer no others."""
 
-    ngrams = Ngrams(data.train.rows)
-
-    def selected(names: Sequence[str], report: ScorerProgress) -> dict[str, BoolArray]:
-        cards = {}
-        for i, name in enumerate(names):
-            report(i, len(names), name)
-            fitted = BASELINES[name](data.agents, data.train.rows, data.val.rows, seed, Shared(ngrams, report))
-            sets = fitted.select(data.measured.rows.texts)
+    shared, found = Shared(Ngrams(data.train.rows), progress), {}
+    with ONE_MATRIX:
+        for i, (name, fit) in enumerate(BASELINES.items()):
+            progress(i, len(BASELINES), name)
+            sets = fit(data.agents, data.train.rows, data.val.rows, seed, shared).select(data.measured.rows.texts)
             if rules:
                 sets = within(sets, allowed_for(rules, tuple(data.agents)), data.train.rows.required.mean(axis=0))
-            cards[name] = sets
-        return cards
-
-    # liblinear draws from one generator of the whole process: what fits with it is one job.
-    others = [name for name in BASELINES if name not in CLASSIFIERS]
-    jobs: list[Job[dict[str, BoolArray]]] = [
-        (what, partial(selected, names)) for what, names in (("classifiers", list(CLASSIFIERS)), ("others", others))
-    ]
-    found = dict(chain.from_iterable(cards.items() for cards in at_once(jobs, min(cores(), len(jobs)), progress)))
-    return {name: found[name] for name in BASELINES}
+            found[name] = sets
+    return found
 
 
 def baseline_phase(data: Prepared, seed: int, rules: Rules) -> Generator[Progress, None, dict[str, BoolArray]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from training_app.engine.judging import folds, llm_baseline
 from training_app.engine.judging.baselines import CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import LanguageModel, LlmResult
 from training_app.engine.judging.scorecard import errors_of_folds, scorecard
-from training_app.engine.progress import Progress, Result, ScorerProgress, begun, streamed
+from training_app.engine.progress import Progress, Result, ScorerProgress, begun, streamed, watched
 from training_app.engine.reading import sentences
 from training_app.engine.reading.encoders import MANY_ROWS, Beside, fit_encoder
 from training_app.engine.reading.linear import fit_tfidf
@@ -110,22 +110,23 @@ def _trained(
         raise TrainError(str(error)) from error
     timing: dict[str, float] = {}
 
-    with _timed(timing, "scorer"):
-        if saved is None:
-            scores = yield from _scorer_phase(config, data, beside)
-            yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
-        else:
-            scores = saved[0]
     baselines: dict[str, BoolArray] = {}
-    with _baselines(config, data, rules) as measuring:
+    with _Baselines(config, data, rules) as measuring:
+        with _timed(timing, "scorer"):
+            if saved is None:
+                scores = yield from watched(_scorer_phase(config, data, beside), measuring.begin)
+                yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
+            else:
+                scores = saved[0]
         with _timed(timing, "policy"):
             resume = None if saved is None else saved[1]
-            learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
+            policy = _policy_phase(config, data, scores, belongs, resume, rules)
+            learnt = yield from watched(policy, measuring.begin)
         with _timed(timing, "calibration"):
             calibrated = calibrate(config, data, learnt)
-        if measuring is not None:
+        if config.baselines:
             with _timed(timing, "baselines"):
-                baselines = yield from measuring
+                baselines = yield from measuring.found()
             if config.recipe == "scores":
                 baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from rivals.llm_phase(config, llm, data)
@@ -154,18 +155,30 @@ def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
     timing[phase] = time.process_time() - began
 
 
-@contextmanager
-def _baselines(
-    config: Config, data: Prepared, rules: Rules
-) -> Iterator[Generator[Progress, None, dict[str, BoolArray]] | None]:
-    """What measures the baselines, None where the settings want none: begun at once in a large pool where another core is free."""
-    if not config.baselines:
-        yield None
-    elif len(data.train.rows) < MANY_ROWS or cores() < 2:
-        yield rivals.baseline_phase(data, config.seed, rules)
-    else:
-        with begun(partial(rivals.baselines, data, config.seed, rules), "baselines") as measuring:
-            yield measuring
+class _Baselines:
+    """What measures the baselines: in a large pool, where another core is free, beside the training, else when they are asked for."""
+
+    def __init__(self, config: Config, data: Prepared, rules: Rules) -> None:
+        self._measure = partial(rivals.baselines, data, config.seed, rules)
+        self._beside = config.baselines and len(data.train.rows) >= MANY_ROWS and cores() > 1
+        self._ending = ExitStack()
+        self._begun: Generator[Progress, None, dict[str, BoolArray]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ending.close()
+
+    def begin(self, step: Progress) -> None:
+        """Begin as soon as a scorer is being fitted, or the policy where the scorer is that of a checkpoint."""
+        fitting = step.phase == "policy" or (step.phase == "scorer" and step.step > 0)
+        if self._beside and self._begun is None and fitting:
+            self._begun = self._ending.enter_context(begun(self._measure, "baselines"))
+
+    def found(self) -> Generator[Progress, None, dict[str, BoolArray]]:
+        """The sets that each selects for the measured rows, bool[N, A]."""
+        return (yield from self._begun or streamed(self._measure, "baselines"))
 
 
 def _scorer_phase(config: Config, data: Prepared, beside: Beside) -> Generator[Progress, None, Scores]:

@@ -84,14 +84,15 @@ def test_robustness_says_how_good_the_answers_are_as_well(result: Result) -> Non
     router = Router.load(result.artifact)
     test = [e for e in examples(300) if e.split == "test"]
     rows = rows_of(test, AGENTS)
-    found = scorecard.robustness_jaccard(router, rows.texts, rows.required)
+    answers = scorecard.perturbed(router, rows.texts)
+    found = scorecard.robustness_jaccard(answers, rows.required)
     assert set(found) == {"clean", *scorecard.PERTURBATIONS}
     assert found == result.scorecard["robustness_jaccard"]
     assert found["clean"] == pytest.approx(result.scorecard["metrics"]["jaccard"]["mean"])
     # What does not flip costs nothing; what flips costs at most what flipped.
-    for name, flips in scorecard.robustness(router, rows.texts).items():
+    for name, flips in scorecard.robustness(answers).items():
         assert abs(found["clean"] - found[name]) <= flips + 1e-9
-    assert scorecard.robustness_jaccard(router, [], rows.required[:0]) == {}
+    assert scorecard.robustness_jaccard(scorecard.perturbed(router, []), rows.required[:0]) == {}
 
 
 @pytest.mark.at_length

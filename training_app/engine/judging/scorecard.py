@@ -6,7 +6,7 @@ numpy only; the baselines' sets come in as arrays.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from math import ceil
 from typing import Any
@@ -68,6 +68,7 @@ def scorecard(
     train_keys = {group_key(e.text) for e in train}
     ids = [agent.id for agent in agents]
     answered = [texts[i] for i in np.flatnonzero(whole).tolist()]
+    changed = perturbed(router, texts, seed=seed)
 
     card: dict[str, Any] = {
         "queries": int(whole.sum()),
@@ -86,8 +87,10 @@ def scorecard(
         },
         "out_of_scope": out_of_scope(router, texts, rows, whole),
         "abstention": abstention(router, confidence, required, right, levels or {}, answers.strange[whole]),
-        "robustness": robustness(router, texts, seed=seed),
-        "robustness_jaccard": robustness_jaccard(router, answered, required, seed=seed),
+        "robustness": robustness(changed),
+        "robustness_jaccard": robustness_jaccard(
+            changed if whole.all() else perturbed(router, answered, seed=seed), required
+        ),
         "confusion": judging.confusion(selected, rows.required, rows.asked, ids),
         "operating_points": judging.operating_points(router, answered, required, seed=seed),
         "baselines": {},
@@ -187,31 +190,31 @@ def abstention(
 STRANGE_TURNS = "strange_turns"
 
 
-def robustness(router: Router, texts: Sequence[str], *, seed: int = 0) -> dict[str, float]:
-    """The share of answers that change under each perturbation, over at most PERTURBED texts."""
+def perturbed(router: Router, texts: Sequence[str], *, seed: int = 0) -> dict[str, BoolArray]:
+    """The sets that are selected for the first PERTURBED texts, as they are ("clean") and under each perturbation: bool[N, A] each;
+    nothing without a text."""
     texts = list(texts[:PERTURBED])
     if not texts:
         return {}
-    before = router.selections(texts)
-    return {name: metrics.flip_rate(before, sets) for name, sets in _perturbed(router, texts, seed)}
-
-
-def robustness_jaccard(router: Router, texts: Sequence[str], required: BoolArray, *, seed: int = 0) -> dict[str, float]:
-    """The mean Jaccard of the first PERTURBED texts as they are ("clean") and under each perturbation: an answer that flips
-    may have been wrong before. required bool[N, A]."""
-    texts, required = list(texts[:PERTURBED]), required[:PERTURBED]
-    if not texts:
-        return {}
-    answers = [("clean", router.selections(texts)), *_perturbed(router, texts, seed)]
-    return {name: float(metrics.per_query(sets, required)["jaccard"].mean()) for name, sets in answers}
-
-
-def _perturbed(router: Router, texts: Sequence[str], seed: int) -> Iterator[tuple[str, BoolArray]]:
+    answers = {"clean": router.selections(texts)}
     for name, change in PERTURBATIONS.items():
         rng = random.Random(seed)  # noqa: S311 - a typo needs no secret
-        yield name, router.selections([text_of(change(str(text), rng), before(text)) for text in texts])
+        answers[name] = router.selections([text_of(change(str(text), rng), before(text)) for text in texts])
     if any(before(text) for text in texts):
-        yield STRANGE_TURNS, router.selections(with_strange_turns(texts, seed))
+        answers[STRANGE_TURNS] = router.selections(with_strange_turns(texts, seed))
+    return answers
+
+
+def robustness(answers: Mapping[str, BoolArray]) -> dict[str, float]:
+    """The share of answers that change under each perturbation; `answers` are those of `perturbed`."""
+    return {name: metrics.flip_rate(answers["clean"], sets) for name, sets in answers.items() if name != "clean"}
+
+
+def robustness_jaccard(answers: Mapping[str, BoolArray], required: BoolArray) -> dict[str, float]:
+    """The mean Jaccard of texts as they are ("clean") and under each perturbation: an answer that flips may have been wrong before.
+    `answers` are those of `perturbed` for texts that need these agents, bool[N, A]."""
+    some = required[:PERTURBED]
+    return {name: float(metrics.per_query(sets, some)["jaccard"].mean()) for name, sets in answers.items()}
 
 
 def with_strange_turns(texts: Sequence[str], seed: int) -> list[str]:

@@ -25,7 +25,7 @@ from training_app.engine.reading.conversing import turns_fit
 from training_app.engine.reading.fit_progress import FitProgress
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.held_out import faded, hold_out, mapped
-from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
+from training_app.engine.reading.linear import ONE_MATRIX, EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
 from training_app.engine.reading.precedents import PrecedentScorer
 from training_app.engine.reading.scorers import (
     CrossFit,
@@ -256,7 +256,8 @@ class _Search:
 
         def by_ngrams(report: ScorerProgress) -> CrossFit:
             own = dataclasses.replace(self, progress=report)
-            return own.fitted(own.linear(), "linear")
+            with ONE_MATRIX:
+                return own.fitted(own.linear(), "linear")
 
         jobs: list[Job[CrossFit]] = [("words in order", by_words), ("n-grams", by_ngrams)]
         sequence, linear = at_once(jobs, len(jobs), self.progress)

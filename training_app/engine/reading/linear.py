@@ -5,6 +5,7 @@ Imported by workers only: it brings scikit-learn and scipy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -168,9 +169,21 @@ class LinearScorer:
         if len(y) > MANY_ROWS and SCARCE * y.sum() < len(y):
             _fit_scarce(machine, features, y, seed)
         else:
-            machine.fit(features, y)
+            fit_machine(machine, features, y)
         return machine.coef_[0], float(machine.intercept_[0])
 
+
+def fit_machine(
+    machine: LinearSVC | LogisticRegression, features: Matrix, y: BoolArray, weights: NDArray[Any] | None = None
+) -> None:
+    """Fit by liblinear, one machine at a time: it draws from one generator of the whole process, which each fit sets to its seed."""
+    with _LIBLINEAR:
+        machine.fit(features, y, weights)
+
+
+_LIBLINEAR = threading.Lock()
+#: Held by who counts the n-grams of a large pool and fits on them: the matrix takes a gigabyte, and there is to be one at a time.
+ONE_MATRIX = threading.Lock()
 
 #: Above this many rows, an agent that fewer than one in SCARCE of them requires is not fitted on all the others.
 MANY_ROWS = 20_000
@@ -205,7 +218,9 @@ def _fit_part(
     machine: LinearSVC | LogisticRegression, features: Matrix, y: BoolArray, parts: list[tuple[NDArray[Any], float]]
 ) -> None:
     rows = np.concatenate([rows for rows, _ in parts])
-    machine.fit(features[rows], y[rows], np.concatenate([np.full(len(rows), weight) for rows, weight in parts]))
+    fit_machine(
+        machine, features[rows], y[rows], np.concatenate([np.full(len(rows), weight) for rows, weight in parts])
+    )
 
 
 #: What `choose_linear` chooses from: n-gram ranges, and the strengths tried with each.

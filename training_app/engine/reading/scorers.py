@@ -95,7 +95,7 @@ KINDS: dict[str, tuple[str, str]] = {
 READ_MEANING = frozenset({"fused", "precedents"})
 
 #: The kinds of which several are fitted at once, in threads: they draw from generators of their own, and torch lets others go on
-#: meanwhile. liblinear draws from one of the whole process: in threads the linear ones would differ from time to time.
+#: meanwhile. liblinear draws from one of the whole process, so that only one linear fit goes on at a time (`linear.fit_machine`).
 AT_ONCE = frozenset({"sequence"})
 
 

@@ -42,7 +42,7 @@ from training_app.engine.reading.conversing.turns import (
     TurnsMargins,
     channels_of,
 )
-from training_app.engine.reading.linear import MOST_WEIGHTS, best_jaccards, fit_tfidf
+from training_app.engine.reading.linear import MOST_WEIGHTS, best_jaccards, fit_machine, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, Reading, fit_platt, prior_log_odds
 from training_app.engine.reading.stack import fit_weights
 from training_app.engine.reading.stacking import WORTH, corrected
@@ -269,7 +269,8 @@ def _joint(
         if y.all() or not y.any():
             continue
         part = matrix if asked[:, a].all() else matrix[asked[:, a]]
-        machine = LinearSVC(C=c, random_state=seed).fit(part, y)
+        machine = LinearSVC(C=c, random_state=seed)
+        fit_machine(machine, part, y)
         weights[:, a], bias[a] = machine.coef_[0], machine.intercept_[0]
     channels: list[LinearMargins] = []
     start = 0
@@ -295,7 +296,8 @@ def _telling(matrix: Matrix, holds: BoolArray, seed: int) -> FloatArray:
     """What each n-gram of a channel says for `holds`, bool of its rows: float32[F, 1]."""
     if holds.all() or not holds.any():
         return np.zeros((matrix.shape[1], 1), np.float32)
-    machine = LinearSVC(C=1.0, random_state=seed, class_weight="balanced").fit(matrix, holds)
+    machine = LinearSVC(C=1.0, random_state=seed, class_weight="balanced")
+    fit_machine(machine, matrix, holds)
     return np.asarray(machine.coef_.T, np.float32)
 
 
