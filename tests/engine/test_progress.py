@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from training_app.engine.progress import Cancelled, ScorerProgress, at_once, no_progress
+from training_app.engine.progress import Cancelled, Progress, ScorerProgress, at_once, begun, no_progress, watched
 
 WAIT = 20  # seconds, where something is broken
 
@@ -100,3 +100,56 @@ def test_who_cancels_is_told_so_and_nothing_goes_on() -> None:
         at_once([("a", job), ("b", job)], 2, listen)
     assert len(ended) == 2
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("fit")]
+
+
+def test_who_watches_is_told_of_each_step_before_and_the_value_stays() -> None:
+    ended: list[str] = []
+    seen: list[int] = []
+
+    def steps():
+        try:
+            yield Progress("policy", 1, 2)
+            yield Progress("policy", 2, 2)
+            return "learnt"
+        finally:
+            ended.append("closed")
+
+    def whole():
+        value = yield from watched(steps(), lambda step: seen.append(step.step))
+        assert value == "learnt"
+
+    assert [(step.step, list(seen)) for step in whole()] == [(1, [1]), (2, [1, 2])]
+    early = watched(steps(), no_progress_of)
+    next(early)
+    early.close()
+    assert ended == ["closed", "closed"]
+
+
+def no_progress_of(_step: Progress) -> None:
+    """A watcher that does nothing."""
+
+
+def test_work_that_was_begun_goes_on_beside_and_ends_with_its_block() -> None:
+    went_on = threading.Event()
+    ended: list[type[BaseException]] = []
+
+    def work(report: ScorerProgress) -> str:
+        report(1, 2, "half")
+        went_on.set()
+        return "found"
+
+    def endless(report: ScorerProgress) -> None:
+        try:
+            while True:
+                report(0, 1, "on and on")
+                threading.Event().wait(0.01)
+        except Cancelled as error:
+            ended.append(type(error))
+            raise
+
+    with begun(work, "baselines") as told:
+        assert went_on.wait(WAIT), "nobody had to ask for its progress"
+        assert [(step.phase, step.step, step.message) for step in told] == [("baselines", 1, "half")]
+    with begun(endless, "baselines"):
+        pass
+    assert ended == [Cancelled]
