@@ -10,9 +10,11 @@ T = TypeVar("T")
 LONG = 1.0
 #: Rest behind a part of long work, as a share of the time that it took: a third of a processor, and of the database, stays free.
 REST = 0.5
+#: The same of nightly work, which nobody waits for: two thirds stay free.
+NIGHTLY = 2.0
 
 
-def each(parts: Iterable[T]) -> Iterator[T]:
+def each(parts: Iterable[T], rest: float = REST) -> Iterator[T]:
     """The parts of a piece of work; once it is long, with a rest behind each, for making the part and for what is done with it."""
     done, began = 0.0, time.monotonic()
     for part in parts:
@@ -20,5 +22,5 @@ def each(parts: Iterable[T]) -> Iterator[T]:
         took = time.monotonic() - began
         done += took
         if done > LONG:
-            time.sleep(REST * took)
+            time.sleep(rest * took)
         began = time.monotonic()

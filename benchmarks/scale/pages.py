@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,14 @@ def serve() -> None:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
     django.setup()
+    from django.conf import settings
     from django.contrib.auth.models import User
     from django.db import connection, reset_queries
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
     from datasets_app.models import Assignment
+    from routerweb.serving import memory
     from training_app.models import Decision
 
     def client_of(name: str) -> Client:
@@ -88,6 +91,8 @@ def serve() -> None:
         return lambda: labeler.post(PAGES[page] % query, {"asked": asked, "base": "0", "agent": "3"})
 
     admin, labeler = client_of("admin"), client_of("ana")
+    import_module(settings.ROOT_URLCONF)
+    memory.settle()  # as the web server does where pages begin
     for line in sys.stdin:
         page = line.strip()
         address, client = PAGES[page], labeler if page in LABELERS else admin

@@ -77,7 +77,7 @@ class Worked:
         environment = {**site.environment, "DJANGO_SETTINGS_MODULE": "routerweb.settings"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", WORK],
-            cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout
         assert self.process.stdout.readline() == "ready\n", "the process of the work did not start"

@@ -23,6 +23,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from agents_app import privacy
+from agents_app.background_work import unhurried
 from agents_app.models import Pool
 from training_app.decision_archive import storage
 from training_app.decision_archive.storage import ArchiveError
@@ -86,7 +87,7 @@ def delete_written(default: int, rows_at_once: int = 2_000) -> int:
     for pool, day in _due(default):
         for archived in ArchivedDay.objects.kept().filter(pool=pool, day=day):
             ids = ids_of(archived.path)
-            for first in range(0, len(ids), rows_at_once):
+            for first in unhurried.each(range(0, len(ids), rows_at_once), unhurried.NIGHTLY):
                 some = ids[first : first + rows_at_once]
                 deleted += Decision.objects.filter(pk__in=some).delete()[0]
                 Outcome.objects.filter(decision_id__in=some).delete()
@@ -278,7 +279,7 @@ def _merged(archived: ArchivedDay | None, rows: "models.QuerySet[Decision]", lat
     import pyarrow
 
     if archived is None:
-        return _stored(rows)
+        return unhurried.each(_stored(rows), unhurried.NIGHTLY)
     whole = pyarrow.concat_tables([*tables_of(archived), *_stored(rows.filter(pk__in=late))]).sort_by("id")
     return [whole.slice(first, GROUP) for first in range(0, len(whole), GROUP)]
 
