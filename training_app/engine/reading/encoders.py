@@ -65,6 +65,9 @@ DESCRIBED_ROWS = 1_000
 #: From this many training rows on neighbours in meaning are tried beside the other scorers: of 200 to 736 they
 #: brought nothing, and each candidate more is one more that may win by chance.
 PRECEDENT_ROWS = 1_000
+#: From this many training rows on, linear scorers have five folds, not ten: four fifths of the rows teach nearly as well as nine
+#: tenths. On five draws of 736 rows the router's Jaccard was 0.951 with either, in 0.75 of the time.
+FEWER_FOLDS_ROWS = 500
 LEAST_TEXTS = 50  # without labels, for a student to learn from
 #: From this many training rows on, scorers are fitted once, with a part of the training rows held out, instead of once per fold. A
 #: part of so many rows is enough for the policy, validation for the rest: of few rows an agent's map is drawn to that of all agents.
@@ -234,7 +237,9 @@ class _Search:
         reading, report = reading_of(self.config), self.fit_progress.of(what)
         if self.apart is not None:
             return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=report)
-        folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3
+        folds = scorer.folds
+        if len(rows) >= FEWER_FOLDS_ROWS:
+            folds = min(folds, 3 if scorer.kind == "fused" and len(rows) >= DESCRIBED_ROWS else 5)
         return cross_fit(
             scorer,
             rows,

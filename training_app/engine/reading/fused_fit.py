@@ -22,7 +22,7 @@ from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading import sentences
 from training_app.engine.reading.conversing.said import phrases
 from training_app.engine.reading.fused import FusedMargins
-from training_app.engine.reading.linear import MOST_WEIGHTS, fit_machine, fit_tfidf
+from training_app.engine.reading.linear import FEW_TOL, MOST_WEIGHTS, fit_machine, fit_tfidf
 from training_app.engine.reading.scorers import prior_log_odds
 from training_app.engine.reading.text import LinearMargins
 
@@ -98,7 +98,7 @@ class FusedScorer:
             y = required[rows, a]
             if y.all() or not y.any():
                 continue
-            machine = LinearSVC(C=self.c, random_state=seed)
+            machine = LinearSVC(C=self.c, tol=FEW_TOL, random_state=seed)
             fit_machine(machine, features[rows], y, counts[rows, a])
             weights[:, a], bias[a] = machine.coef_[0], machine.intercept_[0]
         linear = LinearMargins(tfidf, weights[:grams], bias)
