@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 from pyarrow import parquet
 
 from agents_app import archive as put_away
@@ -80,7 +81,10 @@ def test_without_the_setting_nothing_is_archived(answered: Answered, settings: A
     assert not archive.exists()
 
 
-def test_a_day_goes_when_all_of_it_is_old_enough(answered: Answered, pool: Pool) -> None:
+def test_a_day_goes_when_all_of_it_is_old_enough(
+    answered: Answered, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOON)  # no midnight comes between
     answered("of the day on which it ends", 30, -43_200)  # its first second
     assert decisions.prune() == 0
     Privacy.objects.create(pool=pool, decision_days=29)
