@@ -49,8 +49,8 @@ class Pattern:
 
     def written(self, sign: Callable[[int], str]) -> str:
         """With characters as `sign` writes their codes."""
-        letters = set("".join(self.pieces).casefold())
-        signs = _always() | {code for code, read in _compatible() if letters & set(read)}
+        letters, compatible = set("".join(self.pieces).casefold()), _compatible()
+        signs = _always().union(*(compatible.get(letter, ()) for letter in letters))
         either = ("".join(_place(letter, sign) for letter in piece) for piece in self.pieces)
         return "|".join((*either, _one_of(signs, sign)))
 
@@ -114,8 +114,11 @@ def _ranges(codes: Iterable[int], sign: Callable[[int], str]) -> str:
     return "".join(sign(first) if first == last else f"{sign(first)}-{sign(last)}" for first, last in found)
 
 
-def _characters() -> Iterable[str]:
-    return (chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+@cache
+def _characters() -> str:
+    """The characters that have a meaning: one in eight of all codes. The others are read as they are, in all cases."""
+    every = map(chr, range(1, sys.maxunicode + 1))
+    return "".join(character for character in every if unicodedata.category(character) not in ("Cn", "Co", "Cs"))
 
 
 def _forms(letter: str) -> set[str]:
@@ -142,7 +145,14 @@ def _always() -> frozenset[int]:
 
 
 @cache
-def _compatible() -> list[tuple[int, str]]:
-    """The code of each character that is read as others, with those: by NFKC, or in another case by more than one letter."""
-    every = ((character, normalise(character)) for character in _characters())
-    return [(ord(character), read) for character, read in every if read not in (character, character.lower())]
+def _compatible() -> Mapping[str, set[int]]:
+    """A letter → the codes of the characters that are read as it, and perhaps others, by NFKC or in another case by more than one."""
+    codes: dict[str, set[int]] = defaultdict(set)
+    for character in _characters():
+        if character.casefold() == unicodedata.normalize("NFKC", character) == character:
+            continue
+        read = normalise(character)
+        if read not in (character, character.lower()):
+            for letter in read:
+                codes[letter].add(ord(character))
+    return dict(codes)
