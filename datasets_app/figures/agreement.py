@@ -91,6 +91,11 @@ class Report:
     coverage: Mapping[int, int]
     one_key: OneKey
 
+    @property
+    def has_llm(self) -> bool:
+        """Whether the LLM labeled any query that people did."""
+        return any(figure.n for _agent, _between, figure in self.agents) or any(pair.n for pair in self.llm)
+
 
 def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None) -> Figure:
     """Krippendorff's α = 1 − Dₒ/Dₑ (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").

@@ -310,7 +310,8 @@ def test_the_agreement_page_and_the_queries_behind_a_cell(client, pool, disputed
     html = client.get(url("agreement", pool)).content.decode()
     cell = f"?a={ana.pk}&amp;b={ben.pk}"
     assert cell in html
-    assert "no query was labeled by both" in html, "the LLM has labeled nothing"
+    assert "The LLM has labeled none of these queries." in html
+    assert "α with the LLM" not in html
     html = client.get(url("agreement_items", pool) + cell.replace("&amp;", "&")).content.decode()
     assert html.index(disputed[1].text) < html.index(disputed[0].text) < html.index(disputed[2].text)
     html = client.get(url("agreement_items", pool) + "?agent=3").content.decode()
@@ -319,7 +320,8 @@ def test_the_agreement_page_and_the_queries_behind_a_cell(client, pool, disputed
 
 
 def test_an_empty_agreement_page_says_what_is_missing(client, pool, plain):
-    assert "Nobody has labeled anything yet." in client.get(url("agreement", pool)).content.decode()
+    assert "Nobody has labeled here yet." in client.get(url("agreement", pool)).content.decode()
+    assert "No label was made this way yet." in client.get(url("agreement", pool) + "?items=shown").content.decode()
 
 
 # ------------------------------------------------------------------------------------------------------------ the judge
