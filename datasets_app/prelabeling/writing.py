@@ -18,13 +18,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
-from django.utils.translation import get_language_info
 from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app import llm as site_llm
 from agents_app.background_work import jobs as life
 from agents_app.models import Pool
+from agents_app.texts.languages import english_name_of
 from datasets_app.models import Query, WritingJob, WrittenQuery
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
@@ -290,19 +290,11 @@ def messages(pool: Pool, agents: Sequence[Agent], step: Step, number: int) -> li
     ]
     guidelines = f"What the people who label queries go by:\n{pool.guidelines}\n" if pool.guidelines else ""
     system = INSTRUCTION.format(
-        language=language_name(step.language), guidelines=guidelines, roster=json.dumps(roster, ensure_ascii=False)
+        language=english_name_of(step.language), guidelines=guidelines, roster=json.dumps(roster, ensure_ascii=False)
     )
     wanted = [{"agents": one, "queries": step.count} for one in step.wanted]
     asked = {"task": f"Write queries, part {number + 1}", "wanted": wanted}
     return [{"role": "system", "content": system}, {"role": "user", "content": json.dumps(asked)}]
-
-
-def language_name(code: str) -> str:
-    """A language in English, or the code where nobody knows it."""
-    try:
-        return str(get_language_info(code)["name"])
-    except KeyError:
-        return code
 
 
 def parsed(answer: str, step: Step) -> tuple[list[tuple[str, list[int]]], Counter[str]]:
