@@ -22,13 +22,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "description": (
         "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
         "responsibilities", "responsible for", "duties", "scope", "about", "details", "handles", "summary", "instructions",
-        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständig für", "descripción", "qué hace",
+        "beschreibung", "aufgabe", "aufgaben", "zuständigkeit", "zuständigkeiten", "zuständig für", "descripción", "qué hace",
         "que hace", "qué hacen", "función", "funciones", "tareas", "descrição", "o que faz", "o que fazem", "função", "funções",
         "tarefas", "ce qu il fait", "descrizione", "cosa fa", "описание", "что делает",
     ),
     "keywords": (
-        "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "schlagwörter", "palabras clave",
-        "palavras chave", "mots clés", "ключевые слова",
+        "keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "stichworte", "stichwort", "schlagwörter",
+        "schlagworte", "schlagwort", "schlüsselwörter", "palabras clave", "palavras chave", "mots clés", "ключевые слова",
     ),
     "examples": (
         "examples", "example", "example queries", "example query", "sample queries", "example questions", "sample questions",

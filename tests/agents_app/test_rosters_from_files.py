@@ -242,6 +242,14 @@ def test_headings_may_be_spanish_or_portuguese(db: None, header: tuple[str, ...]
     assert listed.unread == (header[0], header[3])
 
 
+@pytest.mark.parametrize("heading", ["Stichwort", "Schlagworte", "Schlüsselwörter"])
+def test_keywords_have_several_names_in_german(db: None, heading: str) -> None:
+    file = f"Amt;Zuständigkeiten;{heading}\nBäder;Schwimmbäder;Becken, Sauna\nBücherei;Bücher;Ausweis\n".encode()
+    listed = rosters.read_upload(upload("ämter.csv", file))
+    assert [list(agent.keywords) for agent in listed.agents] == [["Becken", "Sauna"], ["Ausweis"]]
+    assert [agent.description for agent in listed.agents] == ["Schwimmbäder", "Bücher"]
+
+
 @pytest.mark.django_db
 def test_a_command_makes_a_pool_of_a_list_and_adds_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teams, more = tmp_path / "teams.csv", tmp_path / "more.csv"
