@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from training_app.api.schema import CODES
 from training_app.engine import config
 
 pytestmark = pytest.mark.any_database
@@ -39,6 +40,18 @@ def test_a_page_links_only_to_files_that_are_there(page: Path) -> None:
 def test_the_reference_of_a_runs_settings_is_made_from_the_code() -> None:
     made = "python -m training_app.engine.config > docs/run-settings.md makes it anew"
     assert (ROOT / "docs" / "run-settings.md").read_text() == config.reference(), made
+
+
+def test_the_page_of_the_api_lists_every_error_once() -> None:
+    table = (ROOT / "docs" / "api.md").read_text().split("## Errors", 1)[1]
+    listed = [
+        code
+        for row in re.findall(r"^\| [\d, ]+ \| ([^|]+) \|", table, re.MULTILINE)
+        for code in re.findall(r"`(\w+)`", row)
+    ]
+    # A server's own errors are no answer of an address.
+    assert sorted(set(listed) - {"host_refused", "method_not_allowed", "internal_error"}) == sorted(CODES)
+    assert len(listed) == len(set(listed))
 
 
 def test_every_path_of_the_design_is_there() -> None:
