@@ -36,6 +36,13 @@ def test_long_work_rests_in_proportion_to_making_and_using_a_part(clock: list[fl
     assert clock[1:] == pytest.approx([1.5 * unhurried.REST, 4.0 * unhurried.REST])
 
 
+def test_nightly_work_leaves_two_thirds_of_the_time_to_others(clock: list[float]) -> None:
+    for _part in unhurried.each(range(10), unhurried.NIGHTLY):
+        clock[0] += unhurried.LONG
+    worked = 10 * unhurried.LONG
+    assert sum(clock[1:]) == pytest.approx(2 * (worked - unhurried.LONG)), "the first second counts as short work"
+
+
 def test_nothing_to_do_is_done_at_once(clock: list[float]) -> None:
     assert list(unhurried.each([])) == []
     assert clock == [0.0]
