@@ -73,9 +73,10 @@ class Queries:
 
     def take(self, rows: NDArray[np.int64]) -> Queries:
         fold = None if self.fold is None else self.fold[rows]
+        weight = None if self.weight is None else self.weight[rows]
         groups = [self.groups[row] for row in rows.tolist()] if self.groups else ()
         return Queries(
-            self.x[rows], self.extra[rows], self.required[rows], self.asked[rows], None, self.pairs, fold, groups
+            self.x[rows], self.extra[rows], self.required[rows], self.asked[rows], weight, self.pairs, fold, groups
         )
 
     def folds(self, count: int, seed: int) -> NDArray[np.int64]:

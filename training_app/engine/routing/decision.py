@@ -110,7 +110,7 @@ def decide(
 
     exact = _exact(config, env, training, reported)
     # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
-    own = None if training.weight is None else training.weight / training.weight.mean()
+    own = _drawn(training)
     new: dict[str, Policy] = {
         "bayes": exact(fit_bayes(training, env.goal, own)),
         "threshold": fit_threshold(training, env.goal, own),
@@ -179,7 +179,7 @@ def _exact(
     """What adds evidence of pairs to the exact rule, where out-of-fold rows show that it helps; `report` says what it saves."""
 
     def lead(learned: Queries, unseen: Queries, pairs: Pairwise) -> NDArray[np.float64]:
-        rule, required = fit_bayes(learned, env.goal), unseen.required & unseen.asked
+        rule, required = fit_bayes(learned, env.goal, _drawn(learned)), unseen.required & unseen.asked
         with_pairs, alone = (
             env.goal.utility(selected(env, each, unseen), required).astype(np.float64)
             for each in (dataclasses.replace(rule, pairs=pairs), rule)
@@ -225,6 +225,11 @@ def fit_threshold(queries: Queries, goal: Goal = JACCARD, counts: NDArray[np.flo
     """One threshold for all agents, the best on `queries`, a row counting as `counts` float64[N] says."""
     level = best_threshold(queries.x, queries.required, queries.asked, goal, counts)
     return ThresholdPolicy(np.full(queries.x.shape[1], level, np.float32))
+
+
+def _drawn(queries: Queries) -> NDArray[np.float64] | None:
+    """How often each row is drawn, 1 on average; None for all alike."""
+    return None if queries.weight is None else queries.weight / queries.weight.mean()
 
 
 def _counts(training: Queries, judged: int, weights: NDArray[np.float64] | None) -> NDArray[np.float64]:

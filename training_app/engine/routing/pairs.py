@@ -11,6 +11,7 @@ comes instead. In a walk the selected agents stand for S: `policy.conditional` m
 `fit_pairwise` fits the same regressions with all other required agents known, W made symmetric: the log-linear model of Besag (1974)
 by its pseudo-likelihood, which the exact rule decides by (`exact.py`). In pools of up to LISTED agents what it saves is the likelihood
 of whole sets, by the sum over all of them; in larger ones it is the pseudo-likelihood, and only pairs that TOGETHER rows hold count.
+Rows count as the network draws them, as in the other rules: those that need nobody are rarer among labels than in traffic.
 
 The rows that a policy learns from have taught W, so each row is shown a W that was fitted without its fold; the one of all rows
 serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that it has not seen, and surely more than nothing. The exact
@@ -114,6 +115,7 @@ def fit_pairwise(queries: Queries, seed: int, lead: Lead) -> tuple[Pairwise | No
     if len(whole) < LEAST_ROWS or not 2 <= agents <= MOST_COLUMNS:
         return None, None
     complete = queries.take(whole)
+    counts = np.ones(len(whole)) if queries.weight is None else queries.weight[whole] / queries.weight[whole].mean()
     own, required = complete.x.astype(np.float64), complete.required
     beside = ~np.eye(agents, dtype=np.bool_)
     if agents > LISTED:
@@ -124,31 +126,35 @@ def fit_pairwise(queries: Queries, seed: int, lead: Lead) -> tuple[Pairwise | No
     gain, fitted = np.zeros(len(whole)), []
     for k in range(FOLDS):
         learned, unseen = fold != k, fold == k
-        alone = _regressions(own[learned], required[learned], np.zeros_like(beside))
-        with_pairs = _regressions(own[learned], required[learned], beside)
+        alone = _regressions(own[learned], required[learned], np.zeros_like(beside), counts[learned])
+        with_pairs = _regressions(own[learned], required[learned], beside, counts[learned])
         gain[unseen] = _log_p(with_pairs, own[unseen], required[unseen]) - _log_p(alone, own[unseen], required[unseen])
         fitted.append(with_pairs)
-    saved: dict[str, Any] = spread(gain).plain()
+    saved: dict[str, Any] = spread(counts * gain).plain()
     if saved["low"] <= 0 or saved["mean"] < LEAST_GAIN:
         return None, saved
     some = np.flatnonzero(np.arange(len(whole)) % -(-len(whole) // MOST_DECIDED) == 0)
-    leads = [
-        lead(complete.take(np.flatnonzero(fold != k)), complete.take(some[fold[some] == k]), fitted[k])
-        for k in range(FOLDS)
-    ]
-    worth = spread(np.concatenate(leads)).plain()
-    return (_regressions(own, required, beside) if worth["low"] > 0 else None), saved | {"worth": worth}
+    leads = np.zeros(len(whole))
+    for k in range(FOLDS):
+        judged = some[fold[some] == k]
+        leads[judged] = lead(complete.take(np.flatnonzero(fold != k)), complete.take(judged), fitted[k])
+    worth = spread(counts[some] * leads[some]).plain()
+    kept = _regressions(own, required, beside, counts) if worth["low"] > 0 else None
+    return kept, saved | {"worth": worth}
 
 
-def _regressions(x: NDArray[np.float64], required: BoolArray, beside: BoolArray) -> Pairwise:
-    """One logistic regression an agent on its log-odds and on those of the other agents that stand `beside` it, bool[A, A]."""
+def _regressions(
+    x: NDArray[np.float64], required: BoolArray, beside: BoolArray, counts: NDArray[np.float64]
+) -> Pairwise:
+    """One logistic regression an agent on its log-odds and on those of the other agents that stand `beside` it, bool[A, A]; a row
+    counts as `counts` float64[N] says."""
     rows, agents = x.shape
     scale, shift = np.ones(agents, np.float32), np.zeros(agents, np.float32)
     weights = np.zeros((agents, agents))
     for a in range(agents):
         others = np.flatnonzero(beside[a])
         features = np.concatenate([x[:, [a]], np.ones((rows, 1)), required[:, others]], axis=1)
-        fitted = logistic(features, required[:, a], _prior(2 + len(others)), RIDGE)
+        fitted = logistic(features, required[:, a], _prior(2 + len(others)), RIDGE, counts)
         scale[a], shift[a], weights[a, others] = max(fitted[0], 0.05), fitted[1], fitted[2:]
     return Pairwise(scale, shift, ((weights + weights.T) / 2).astype(np.float32))
 
