@@ -41,7 +41,7 @@ PARTS: dict[str, dict[str, str]] = {
 def queries(rows: Rows, log_odds: FloatArray, none_share: float | None = None) -> Queries:
     """Rows as the policy sees them; with `none_share` as it draws them."""
     weight = None if none_share is None else draw_weights(rows.required, none_share, rows.asked)
-    return Queries(log_odds, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked, weight)
+    return Queries(log_odds, rows.required, rows.asked, weight)
 
 
 def learnt(config: Config, folder: Path) -> Iterator[tuple[str, FloatArray, dict[str, float]]]:

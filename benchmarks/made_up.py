@@ -217,7 +217,7 @@ def decided(pool: str, seed: int, goals: dict[str, Goal], settings: dict[str, st
     fit = cross_fit(scorer, told, [e.text for e in found[: len(told)]], seed=seed)
 
     def queries(part: Rows, log_odds: FloatArray) -> Queries:
-        return Queries(log_odds, np.zeros((len(part), 0), np.float32), part.required, part.asked)
+        return Queries(log_odds, part.required, part.asked)
 
     served = {split: queries(rows[split], fit.platt(fit.fitted.logits(rows[split].texts))) for split in ("val", "test")}
     sets: dict[tuple[str, str], BoolArray] = {}

@@ -41,9 +41,20 @@ from training_app.engine.routing.text_reader import scorer_parts
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What tells whether anybody is needed, None where that is not learnt; the `report` of it; and the log-odds of the validation
+    rows, float64[V]."""
+
+    found: Needed | None
+    report: dict[str, Any]
+    validation: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Learnt:
     """What the scorer and the policy have learnt, with the validation rows that judge it: `served` float[V, A] are their
-    log-odds as the router will serve them, `whole` int[W] the rows in which every agent was asked, all where there is none."""
+    log-odds as the router will serve them, `whole` int[W] the rows in which every agent was asked, all where there is none, and
+    `wanted` what says whether anybody is needed."""
 
     env: RoutingEnv
     scores: Scores
@@ -51,6 +62,7 @@ class Learnt:
     validation: Queries
     served: FloatArray
     whole: NDArray[np.intp]
+    wanted: Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +75,17 @@ class Calibrated:
     margin: float
     selected: BoolArray
     anyone: NDArray[np.float64] | None
-    needed_report: dict[str, Any]
     guarantee: Guarantee | None = None
     promises: Sequence[Mapping[str, Any]] = ()
 
 
-def validation_queries(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
-    """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own."""
+def validation_queries(
+    scores: Scores, served: FloatArray, rows: Rows, needed: NDArray[np.float64] | None = None
+) -> Queries:
+    """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own, and by
+    the log-odds `needed` float64[N] that anybody is needed, where these are known."""
     read = served if scores.features is None else scores.features.logits(rows.texts)
-    return Queries(read, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked, groups=rows.groups)
+    return Queries(read, rows.required, rows.asked, groups=rows.groups, needed=needed)
 
 
 def training_queries(config: Config, scores: Scores, rows: Rows) -> Queries:
@@ -84,18 +98,13 @@ def training_queries(config: Config, scores: Scores, rows: Rows) -> Queries:
     else:
         read = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
     weight = draw_weights(shown.required, config.none_share, shown.asked)
-    nothing = np.zeros((len(shown), 0), np.float32)
-    return Queries(read, nothing, shown.required, shown.asked, weight, groups=shown.groups)
+    return Queries(read, shown.required, shown.asked, weight, groups=shown.groups)
 
 
-def calibrate(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
-    """Choose on validation how far a value must exceed STOP's, what confidence means, and whether nearness helps to abstain."""
-    val, served, whole = data.val.rows, learnt.served, learnt.whole
-    scores, policy = learnt.scores, learnt.decision.policy
-    margin = operating_margin(config, learnt.env, policy, learnt.validation)
-    train_read, val_read = _as_read(scores, data.train.rows), _as_read(scores, val)
-    selected = selected_by(learnt.env, policy, learnt.validation, margin)
-    wanted, wanted_report = needed.fit(
+def fit_wanted(config: Config, data: Prepared, scores: Scores, served: FloatArray) -> Wanted:
+    """Whether anybody is needed, learnt from training rows where validation, of log-odds `served` float32[V, A], approves."""
+    train_read, val_read = _as_read(scores, data.train.rows), _as_read(scores, data.val.rows)
+    found, report = needed.fit(
         scores.fit.log_odds,
         train_read,
         served,
@@ -105,7 +114,18 @@ def calibrate(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         seed=config.seed,
         encoder=_encoder_for_nearness(config, scores),
     )
-    anyone = None if wanted is None else wanted.logits(val_read.texts, served, val.asked)[whole]
+    asked = data.val.rows.asked
+    return Wanted(found, report, None if found is None else found.logits(val_read.texts, served, asked))
+
+
+def calibrate(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
+    """Choose on validation how far a value must exceed STOP's, what confidence means, and whether nearness helps to abstain."""
+    val, served, whole = data.val.rows, learnt.served, learnt.whole
+    scores, policy = learnt.scores, learnt.decision.policy
+    margin = operating_margin(config, learnt.env, policy, learnt.validation)
+    selected = selected_by(learnt.env, policy, learnt.validation, margin)
+    wanted = learnt.wanted
+    anyone = None if wanted.validation is None else wanted.validation[whole]
     fitted = calibration.fit(
         served[whole],
         selected[whole],
@@ -116,18 +136,18 @@ def calibrate(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         needed=anyone,
         fold=val.take(whole).fold(calibration.FOLDS, config.seed),
     )
-    if wanted is not None and config.strangers:
-        level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
+    if wanted.found is not None and config.strangers:
+        level = calibration.stranger_level(wanted.report["none_share"], config.strangers)
         fitted = dataclasses.replace(fitted, stranger_below=level)
     unfamiliar = _unfamiliar(config, data)
-    parts = _artifact(config, data.agents, scores, policy, fitted, wanted, unfamiliar)
+    parts = _artifact(config, data.agents, scores, policy, fitted, wanted.found, unfamiliar)
     if (learnt_turns := _continuing(config, data, learnt, fitted, selected)) is not None:
         parts.config["continuing"] = learnt_turns.config()
     if (sizes := data.train.rows.required.sum(axis=1)).any():
         parts.config["several"] = round(float((sizes > 1).sum() / (sizes > 0).sum()), 4)
     if learnt.env.allowed is not None:
         parts.config["rules"] = learnt.env.allowed.rules.config()
-    return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
+    return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone)
 
 
 def _continuing(

@@ -31,6 +31,7 @@ Expected = Callable[[Floats], Floats]
 NODES = 64  # of the integral at most: enough for 600 agents by Jaccard and 300 by F1, whatever their probabilities are
 SMALL = 1e-2  # a probability up to which an agent may stand in the tail of `expected_jaccard`
 TERMS = 5
+SLIGHT = 1e-12  # stands for a probability of 0 that is divided by
 ERROR = 1e-7  # of an expected utility at most, up to so many agents
 
 
@@ -247,17 +248,35 @@ GOAL_MEASURES = tuple(measure.name for measure in _TABLE if measure.expected)
 GOALS = (*GOAL_MEASURES, VALUE)
 
 
-def expected_worth(goal: str, p: Floats, costs: Floats | None = None) -> Floats:
+def expected_worth(goal: str, p: Floats, costs: Floats | None = None, needed: Floats | None = None) -> Floats:
     """The expected worth of every prefix for a goal: p float64[B, A] in the order in which agents would be chosen, and, for VALUE,
-    their costs of the same shape -> float64[B, A + 1]."""
+    their costs of the same shape -> float64[B, A + 1]. `needed` float64[B]: see `as_needed`."""
+    spent: Floats | float = 0.0
     if goal == VALUE:
         assert costs is not None
-        out = expected_success(p).copy()
-        out[:, 1:] -= np.cumsum(costs, axis=1)
-        return out
-    expected = MEASURES[goal].expected
-    assert expected is not None, f"{goal} is no goal"
-    return expected(p)
+        spent = np.zeros((len(p), p.shape[1] + 1))
+        np.cumsum(costs, axis=1, out=spent[:, 1:])
+        worth_of = expected_success(p) - spent
+    else:
+        expected = MEASURES[goal].expected
+        assert expected is not None, f"{goal} is no goal"
+        worth_of = expected(p)
+    return worth_of if needed is None else as_needed(goal, worth_of, needed, spent)
+
+
+def as_needed(goal: str, expected: Floats, needed: Floats, spent: Floats | float = 0.0) -> Floats:
+    """The expected worth of sets where a witness of its own says how likely anybody is needed, q = sigmoid(`needed`):
+
+        E'[worth(S)] = (1 - q) worth(S, {}) + q E[worth(S) | R is not empty]
+
+    What is known of the agents, given that one of them is needed, stays. `expected` float64[B, K], the empty set first, is what is
+    expected without the witness, `needed` float64[B] are log-odds, and `spent` float64[B, K] is, for VALUE, what the sets cost."""
+    nobody = expected[:, :1]  # for every goal the empty set is worth 1 where nobody is needed, else 0
+    q = 1 / (1 + np.exp(-needed[:, None]))
+    gained = expected + spent - nobody if goal == VALUE else expected.copy()  # by queries that need somebody
+    gained[:, 0] = 0
+    gained *= q / np.maximum(1 - nobody, SLIGHT)
+    return (gained + (1 - q) - spent) if goal == VALUE else gained + np.where(np.arange(gained.shape[1]) == 0, 1 - q, 0)
 
 
 def worth(goal: str, hits: Numbers, chosen: Numbers, needed: Numbers, cost: Numbers) -> Numbers:

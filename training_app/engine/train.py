@@ -27,6 +27,7 @@ from training_app.engine.finished_router import (
     Calibrated,
     Learnt,
     calibrate,
+    fit_wanted,
     promising,
     training_queries,
     validation_queries,
@@ -234,7 +235,8 @@ def _policy_phase(
     env = environment(config, data.agents, rules)
     whole = np.flatnonzero(data.val.whole)
     whole = whole if whole.size else np.arange(len(val))
-    validation = validation_queries(scores, served, val)
+    wanted = fit_wanted(config, data, scores, served)
+    validation = validation_queries(scores, served, val, wanted.validation)
     if policy is None:
         keep = partial(checkpoints.write, belongs, scores)
         training = training_queries(config, scores, data.train.rows)
@@ -245,7 +247,7 @@ def _policy_phase(
         entry = {"step": 1, "val_jaccard": float(jaccard(sets, val.required[whole]).mean())}
         decision = Decision(policy, {}, [entry], entry, {"rule": "threshold", "why": "recipe", "goal": config.goal})
         yield Progress("policy", 1, 1, "one threshold", {"val_jaccard": entry["val_jaccard"]})
-    return Learnt(env, scores, decision, validation, served, whole)
+    return Learnt(env, scores, decision, validation, served, whole, wanted)
 
 
 def _folds_phase(
@@ -286,7 +288,8 @@ def _folded(
 def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[str, BoolArray]:
     """The sets that one threshold, the exact rule and the network, on the same scores, select for the measured rows."""
     rows = data.measured.rows
-    queries = validation_queries(learnt.scores, router.reader.log_odds(rows.texts), rows)
+    log_odds = router.reader.log_odds(rows.texts)
+    queries = validation_queries(learnt.scores, log_odds, rows, router.reader.needed(rows.texts, log_odds))
     everyone = dataclasses.replace(queries, asked=np.ones_like(queries.asked))
     rules = [name for name in ("threshold", "bayes", "ddqn") if name in learnt.decision.rules]
     return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in rules}
@@ -328,7 +331,7 @@ def _measured(
         "data": {s: len(m.rows) for s, m in data.splits.items()},
         "operating_point": {"goal": config.goal, "margin": calibrated.margin},
         "calibration_validation": calibration.cross_validated(*judged, needed=anyone, fold=folds_of_rows),
-        "needed": calibrated.needed_report,
+        "needed": learnt.wanted.report,
     }
     if written:
         card["written"] = written

@@ -66,7 +66,7 @@ class Reader:
         chosen, _, _ = greedy(
             self.router.policy,
             log_odds,
-            np.zeros((len(log_odds), 0), np.float32),
+            None,
             np.ones(log_odds.shape, np.bool_),
             SetLimits(*self.router.limits, self.router.calibration.margin),
         )

@@ -41,12 +41,10 @@ def test_every_walk_ends_in_an_allowed_set(seed: int) -> None:
     x = rng.normal(scale=3, size=(10, 6)).astype(np.float32)
     available = rng.random((10, 6)) < 0.9
     for policy in (ThresholdPolicy(np.zeros(6, np.float32)), BayesPolicy(1.0, 0.0)):
-        sets, order, _steps = greedy(policy, x, x[:, :0], available, SetLimits(allowed=allowed))
+        sets, order, _steps = greedy(policy, x, None, available, SetLimits(allowed=allowed))
         assert allowed.holds(sets).all()
         assert not (sets & ~available).any()
-        alone = [
-            greedy(policy, x[[i]], x[[i], :0], available[[i]], SetLimits(allowed=allowed))[1][0] for i in range(10)
-        ]
+        alone = [greedy(policy, x[[i]], None, available[[i]], SetLimits(allowed=allowed))[1][0] for i in range(10)]
         assert (np.stack(alone) == order).all()
 
 
@@ -79,9 +77,7 @@ def pool(rules: Rules | None, rows: int = 300) -> tuple[Queries, Config]:
     rng = np.random.default_rng(1)
     x = rng.normal(scale=2, size=(rows, 4)).astype(np.float32)
     required = rng.random(x.shape) < 1 / (1 + np.exp(-x))
-    return Queries(x, x[:, :0], required, np.ones(x.shape, np.bool_)), Config(
-        total_steps=60, val_eval_freq=60, patience=0
-    )
+    return Queries(x, required, np.ones(x.shape, np.bool_)), Config(total_steps=60, val_eval_freq=60, patience=0)
 
 
 @pytest.mark.at_length
@@ -99,7 +95,7 @@ def exact_rule(x: np.ndarray, required: np.ndarray) -> tuple[BayesPolicy, dict]:
     """The exact rule that a run fits to these queries, and what is reported of its pairs."""
     config, every = Config(), np.ones(x.shape, np.bool_)
     report: dict = {}
-    queries = Queries(x, x[:, :0], required, every)
+    queries = Queries(x, required, every)
     exact = decision._exact(config, environment(config, roster([1] * x.shape[1])), queries, report)
     return exact(BayesPolicy(1.0, 0.0)), report["exact_pairs"]
 
@@ -117,8 +113,8 @@ def test_pairs_are_kept_where_they_help_and_are_served() -> None:
     assert abs(policy.pairs.weights[2, 3]) < 1
     again = load_policy(policy.config(), policy.tensors())
     every = np.ones(x.shape, np.bool_)
-    sets, _order, _steps = greedy(again, x, x[:, :0], every)
-    assert (sets == greedy(policy, x, x[:, :0], every)[0]).all()
+    sets, _order, _steps = greedy(again, x, None, every)
+    assert (sets == greedy(policy, x, None, every)[0]).all()
     assert (sets[:, 0] == sets[:, 1]).mean() > 0.9
     alone, reported = exact_rule(x, rng.random(x.shape) < 1 / (1 + np.exp(-x)))
     assert alone.pairs is None

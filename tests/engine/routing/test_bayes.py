@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,33 +78,49 @@ def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
 @pytest.mark.parametrize(
     ("limits", "margin"), [((0, 0), 0.0), ((2, 0), 0.01), ((0, 2), -0.02), ((1, 3), 0.01), ((1, 3), 0.0)]
 )
+@pytest.mark.parametrize("by_needed", [False, True])
 @pytest.mark.parametrize("agents", [7, FEW_AGENTS, FEW_AGENTS + 1])
 def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(
-    goal: str, limits: tuple[int, int], margin: float, agents: int
+    goal: str, limits: tuple[int, int], margin: float, agents: int, by_needed: bool
 ) -> None:
     rng = np.random.default_rng(1)
     costs = (0.2 * rng.random(agents)).astype(np.float32) if goal == "value" else None
-    policy = load_policy(*(lambda one: (one.config(), one.tensors()))(BayesPolicy(1.2, -0.1, goal, costs)))
+    rule = BayesPolicy(1.2, -0.1, goal, costs, by_needed=by_needed)
+    policy = load_policy(rule.config(), rule.tensors())
     x = rng.normal(scale=3, size=(900, agents)).astype(np.float32)
     x[::3] = np.round(x[::3])  # agents that are alike stand in the same order
     available = rng.random(x.shape) < 0.8
     low, high = limits
-    chosen, order, steps = greedy(policy, x, x[:, :0], available, SetLimits(low, high, margin))
+    needed = rng.normal(scale=3, size=900)
+    chosen, order, steps = greedy(policy, x, needed, available, SetLimits(low, high, margin))
     assert not (chosen & ~available).any()
     sizes = chosen.sum(axis=1)
     assert (sizes >= np.minimum(low, available.sum(axis=1))).all()
     assert not high or sizes.max() <= high
     for i in range(0, 900, 9):
-        walk, count, full = policy.walk(x[i], available[i], SetLimits(low, high, margin))
+        walk, count, full = policy.walk(x[i], available[i], SetLimits(low, high, margin), float(needed[i]))
         assert walk == [a for a in order[i].tolist() if a >= 0]
         assert (count, full) == (steps[i], bool(high) and len(walk) == high)
+
+
+def test_a_witness_says_whether_anybody_is_needed() -> None:
+    """It moves no agent of a set against another: only all of them against nobody."""
+    rule, x, every = (
+        BayesPolicy(1.0, 0.0, by_needed=True),
+        np.array([[-0.5, -1.5, 0.3]], np.float32),
+        np.ones((1, 3), bool),
+    )
+    nobody, anybody = (greedy(rule, x, np.array([said]), every)[0][0].tolist() for said in (-3.0, 3.0))
+    assert nobody == [False] * 3
+    assert anybody == greedy(rule, x, None, every, SetLimits(min_agents=1))[0][0].tolist()
+    assert greedy(replace(rule, by_needed=False), x, np.array([-3.0]), every)[0].any()
 
 
 def test_the_values_of_agents_are_positive_for_those_that_are_taken() -> None:
     x = np.random.default_rng(2).normal(scale=2, size=(50, 6)).astype(np.float32)
     policy, every = BayesPolicy(1.0, 0.0), np.ones(x.shape, np.bool_)
-    values, stop = policy.values(x, x[:, :0], ~every, every)
-    assert np.array_equal(values > 0, greedy(policy, x, x[:, :0], every)[0])
+    values, stop = policy.values(x, None, ~every, every)
+    assert np.array_equal(values > 0, greedy(policy, x, None, every)[0])
     assert not stop.any()
 
 
@@ -118,9 +135,9 @@ def test_in_a_large_pool_one_query_gets_the_set_of_a_batch(agents: int, level: f
     rng = np.random.default_rng(agents)
     x = (rng.normal(size=(8, agents)) * 2 + level).astype(np.float32)
     available = rng.random(x.shape) < 0.9
-    policy = BayesPolicy(1.0, 0.0)
-    selected, _order, steps = policy.sets(x, available)
+    policy, needed = BayesPolicy(1.0, 0.0, by_needed=True), rng.normal(scale=3, size=len(x))
+    selected, _order, steps = policy.sets(x, available, needed=needed)
     for row in range(len(x)):
-        chosen, count, _full = policy.walk(x[row], available[row])
+        chosen, count, _full = policy.walk(x[row], available[row], needed=float(needed[row]))
         assert sorted(chosen) == np.flatnonzero(selected[row]).tolist()
         assert count == steps[row]

@@ -27,7 +27,7 @@ def known(count: int, agents: int, seed: int, noise: float = 0.0) -> Queries:
     rng = np.random.default_rng(seed)
     required = rng.random((count, agents)) < 0.4
     x = np.where(required, 4.0, -4.0) + noise * rng.normal(size=(count, agents))
-    return Queries(x.astype(np.float32), np.zeros((count, 0), np.float32), required, np.ones_like(required))
+    return Queries(x.astype(np.float32), required, np.ones_like(required))
 
 
 def run(config: Config, env: RoutingEnv, queries: Queries, val: Queries, resume=None) -> list:
@@ -35,7 +35,7 @@ def run(config: Config, env: RoutingEnv, queries: Queries, val: Queries, resume=
 
 
 def solved(policy, env: RoutingEnv, val: Queries) -> float:
-    chosen, _, _ = greedy(policy, val.x, val.extra, val.asked, env.limits)
+    chosen, _, _ = greedy(policy, val.x, None, val.asked, env.limits)
     return float(jaccard(chosen, val.required).mean())
 
 
@@ -97,7 +97,7 @@ def test_above_32_agents_successors_are_sampled() -> None:
     def sparse(count: int) -> Queries:
         required = rng.random((count, 36)) < 0.08
         x = np.where(required, 4.0, -4.0).astype(np.float32)
-        return Queries(x, np.zeros((count, 0), np.float32), required, np.ones_like(required))
+        return Queries(x, required, np.ones_like(required))
 
     last = run(config, env, sparse(200), sparse(30))[-1]
     # Starting from no agent, nearly every required one has to be found among those sampled.
@@ -106,7 +106,7 @@ def test_above_32_agents_successors_are_sampled() -> None:
 
 def test_some_agents_of_a_state_are_valued_as_among_all() -> None:
     queries, rng = known(20, 7, 0, noise=2.0), np.random.default_rng(1)
-    values = Values(SharedNetwork(0, (8,), True, torch.Generator().manual_seed(0)))
+    values = Values(SharedNetwork((8,), True, torch.Generator().manual_seed(0)))
     selected = rng.random((20, 7)) < 0.3
     columns = np.stack([rng.permutation(7)[:3] for _ in range(20)])
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_limits_hold() -> None:
     env = RoutingEnv(4, min_agents=1, max_agents=2)
     last = run(Config.from_mapping({**QUICK, "total_steps": 150}), env, known(200, 4, 0), known(40, 4, 1))[-1]
     val = known(100, 4, 3)
-    chosen, order, steps = greedy(last.policy, val.x, val.extra, val.asked, SetLimits(1, 2))
+    chosen, order, steps = greedy(last.policy, val.x, None, val.asked, SetLimits(1, 2))
     sizes = chosen.sum(axis=1)
     assert set(sizes.tolist()) == {1, 2}
     assert (order[np.arange(100), 0] >= 0).all()
@@ -200,7 +200,7 @@ def test_a_run_says_what_it_expects_and_what_it_gets() -> None:
     last = run(Config.from_mapping({**QUICK, "total_steps": 200}), env, data, val)[-1]
     entry = last.meta["log"][-1]
     start = np.zeros_like(val.required)
-    q, _ = last.policy.values(val.x, val.extra, start, val.asked)
+    q, _ = last.policy.values(val.x, None, start, val.asked)
     expects = np.maximum(q.max(axis=1), 0).mean()
     gets = solved(last.policy, env, val) - jaccard(start, val.required).mean()
     kept = next(e for e in last.meta["log"] if e["step"] == last.meta["kept_step"])
@@ -238,7 +238,7 @@ def promising(network: SharedNetwork) -> None:
 def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> None:
     rng = np.random.default_rng(0)
     pairs = rng.normal(size=(2, 6, 6)).astype(np.float32)
-    network = SharedNetwork(0, (8, 8), False, torch.Generator().manual_seed(0), pairs[-1])
+    network = SharedNetwork((8, 8), False, torch.Generator().manual_seed(0), pairs[-1])
     promising(network)
     data = known(40, 6, 0, noise=3.0)
     selected, available = rng.random((40, 6)) < 0.3, rng.random((40, 6)) < 0.9
@@ -246,10 +246,10 @@ def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> N
     with torch.no_grad():
         q, _ = Values(network)(data, selected)
     policy = load_policy(network.policy().config(), network.policy().tensors())
-    served, _ = policy.values(data.x, data.extra, selected, available)
+    served, _ = policy.values(data.x, None, selected, available)
     assert served == pytest.approx(q.numpy(), abs=1e-5)
-    order = greedy(policy, data.x, data.extra, available, SetLimits(margin=margin))[1]
-    walks = [of_one(policy, data.x[i], available[i], SetLimits(margin=margin))[0] for i in range(40)]
+    order = greedy(policy, data.x, None, available, SetLimits(margin=margin))[1]
+    walks = [of_one(policy, data.x[i], None, available[i], SetLimits(margin=margin))[0] for i in range(40)]
     assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
 
 
@@ -259,7 +259,7 @@ def test_what_agents_cost_is_seen_alike_in_torch_and_in_numpy(agents: int, paire
     pairs = rng.normal(size=(2, agents, agents)).astype(np.float32) if paired else None
     costs = rng.random(agents).astype(np.float32)
     network = SharedNetwork(
-        0, (8, 8), False, torch.Generator().manual_seed(0), None if pairs is None else pairs[-1], costs
+        (8, 8), False, torch.Generator().manual_seed(0), None if pairs is None else pairs[-1], costs
     )
     promising(network)
     data = known(40, agents, 0, noise=3.0)
@@ -268,14 +268,14 @@ def test_what_agents_cost_is_seen_alike_in_torch_and_in_numpy(agents: int, paire
     with torch.no_grad():
         q, _ = Values(network)(data, selected)
     policy = load_policy(network.policy().config(), network.policy().tensors())
-    served, _ = policy.values(data.x, data.extra, selected, available)
+    served, _ = policy.values(data.x, None, selected, available)
     assert served == pytest.approx(q.numpy(), abs=1e-5)
-    chosen, order, _ = greedy(policy, data.x, data.extra, available)
+    chosen, order, _ = greedy(policy, data.x, None, available)
     assert 0 < chosen.sum() < chosen.size
     # Among the likeliest of a large pool each agent keeps its own cost: all of them in one list take the same.
-    walks = [of_one(policy, data.x[i], available[i])[0] for i in range(40)]
+    walks = [of_one(policy, data.x[i], None, available[i])[0] for i in range(40)]
     assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
-    first = np.where(available, policy.values(data.x, data.extra, np.zeros_like(available), available)[0], -np.inf)
+    first = np.where(available, policy.values(data.x, None, np.zeros_like(available), available)[0], -np.inf)
     took = [walk[0] for walk in walks if walk]
     within = np.argsort(np.argsort(np.where(available, -data.x, np.inf), axis=1, kind="stable"), axis=1) < SHORTLIST
     best = np.where(within, first, -np.inf).argmax(axis=1)
@@ -287,10 +287,10 @@ def test_of_two_as_likely_agents_the_cheap_one_is_taken() -> None:
     rng = np.random.default_rng(0)
     required = rng.random((400, 4)) < 0.4
     x = np.full((400, 4), np.log(0.4 / 0.6), np.float32)
-    data = Queries(x, np.zeros((400, 0), np.float32), required, np.ones_like(required))
+    data = Queries(x, required, np.ones_like(required))
     env = RoutingEnv(4, goal=Goal("value", np.array([0.02, 0.6, 0.02, 0.6], np.float32)))
     policy = run(Config.from_mapping(QUICK | {"goal": "value"}), env, data, data)[-1].policy
-    assert of_one(policy, x[0], np.ones(4, np.bool_))[0] in ([0, 2], [2, 0])
+    assert of_one(policy, x[0], None, np.ones(4, np.bool_))[0] in ([0, 2], [2, 0])
 
 
 def test_policies_from_before_the_text_alone_was_seen_still_answer() -> None:
@@ -300,13 +300,13 @@ def test_policies_from_before_the_text_alone_was_seen_still_answer() -> None:
     config = {k: v for k, v in old.config().items() if k != "beside"}
     x, every = rng.normal(size=(1, 5)).astype(np.float32), np.ones((1, 5), np.bool_)
     for policy in (old, load_policy(config, old.tensors())):
-        assert np.isfinite(policy.values(x, x[:, :0], ~every, every)[0]).all()
+        assert np.isfinite(policy.values(x, None, ~every, every)[0]).all()
     # Its layers are too narrow for what it would be shown.
     with pytest.raises(ValueError, match=r"matmul|shapes"):
-        load_policy(config | {"beside": True}, old.tensors()).values(x, x[:, :0], ~every, every)
+        load_policy(config | {"beside": True}, old.tensors()).values(x, None, ~every, every)
 
 
-def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tuple[int, ...] = (8, 8)) -> SharedPolicy:
+def random_policy(seed: int, agents: int, stop: bool, hidden: tuple[int, ...] = (8, 8)) -> SharedPolicy:
     rng = np.random.default_rng(seed)
 
     def layers(*sizes: int) -> tuple:
@@ -315,7 +315,7 @@ def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tu
             for a, b in itertools.pairwise(sizes)
         )
 
-    return SharedPolicy(layers(9 + extra, *hidden, 1), layers(7 + extra, 8, 1) if stop else ())
+    return SharedPolicy(layers(9, *hidden, 1), layers(7, 8, 1) if stop else ())
 
 
 @pytest.mark.parametrize("stop", [False, True])
@@ -372,7 +372,7 @@ def test_policies_load_as_they_were_saved() -> None:
     again = load_policy(policy.config(), policy.tensors())
     x = np.zeros((1, 4), np.float32)
     off = np.zeros((1, 4), np.bool_)
-    for ours, theirs in zip(policy.values(x, x[:, :0], off, ~off), again.values(x, x[:, :0], off, ~off), strict=True):
+    for ours, theirs in zip(policy.values(x, None, off, ~off), again.values(x, None, off, ~off), strict=True):
         assert np.array_equal(ours, theirs)
 
 

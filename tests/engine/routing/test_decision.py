@@ -12,7 +12,7 @@ from training_app.engine.routing.ddqn import Queries
 from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold, threshold_lead, together
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
-from training_app.engine.routing.pairs import fit_pairs
+from training_app.engine.routing.pairs import fit_pairs, fit_pairwise
 from training_app.engine.routing.router import Router
 from training_app.engine.routing.walking import greedy
 from training_app.engine.train import train
@@ -57,7 +57,7 @@ def judged_pair(together: bool) -> Queries:
     x = rng.normal(scale=1.5, size=(600, 1)).repeat(6, axis=1)
     lot = rng.random((600, 1 if together else 6))
     required = np.broadcast_to(lot < 1 / (1 + np.exp(-x)), (600, 6))
-    return Queries(x.astype(np.float32), np.zeros((600, 0), np.float32), required, np.ones((600, 6), bool))
+    return Queries(x.astype(np.float32), required, np.ones((600, 6), bool))
 
 
 def test_a_threshold_is_ahead_where_agents_are_needed_together() -> None:
@@ -77,6 +77,47 @@ def test_rules_are_learnt_for_rows_as_often_as_they_will_be_met() -> None:
         sizes = [decision.selected(RoutingEnv(6), rule, queries).sum() for rule in (plain, alike, changed)]
         assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
         assert sizes[2] < sizes[0]
+
+
+def decided(training: Queries, validation: Queries) -> decision.Decision:
+    """What a run without a network decides by."""
+    config = Config(decision="bayes")
+    steps = decision.decide(config, RoutingEnv(6), training, validation, None, None, lambda _: b"")
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.mark.parametrize(("sure", "kept"), [(4.0, True), (-4.0, False)])
+def test_the_exact_rule_goes_by_whether_anybody_is_needed_where_that_helps(sure: float, kept: bool) -> None:
+    """Every third query has the words of the others and needs nobody, which something else tells: rightly, or the wrong way round."""
+    queries = judged_pair(False)
+    nobody = np.arange(600) % 3 == 0
+    required = queries.required & ~nobody[:, None]
+    needed = np.where(required.any(axis=1), sure, -sure)
+    training = dataclasses.replace(queries, required=required)
+    found = decided(training, dataclasses.replace(training, needed=needed))
+    assert found.report["needed"]["kept"] is kept
+    assert found.policy.by_needed is kept
+    assert not found.report["needed"]["kept"] or found.report["needed"]["mean"] > 0.05
+    assert decided(training, training).policy.by_needed is False
+
+
+def test_pairs_are_learnt_from_rows_as_often_as_they_will_be_met() -> None:
+    """Rows that need nobody are few among labels: where they count more, agents with little to be said for them are left out."""
+    queries = hanging_together(600, 0)
+    nobody = np.arange(600) % 20 == 0
+    queries = dataclasses.replace(queries, required=queries.required & ~nobody[:, None])
+    sizes = []
+    for weight in (None, np.ones(600), np.where(nobody, 8.0, 1.0)):
+        drawn = dataclasses.replace(queries, weight=weight)
+        pairs, _saved = fit_pairwise(drawn, 0, lambda *_: np.ones(1))
+        assert pairs is not None
+        rule = dataclasses.replace(fit_bayes(drawn, Goal(), decision._drawn(drawn)), pairs=pairs)
+        sizes.append(int(decision.selected(RoutingEnv(4), rule, queries).sum()))
+    assert sizes[0] == sizes[1] > sizes[2]
 
 
 def test_no_rule_is_judged_by_a_row_that_taught_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +155,7 @@ def hanging_together(count: int, seed: int) -> Queries:
     required = np.stack([np.ones(count, np.bool_), ~second, second, second], axis=1)
     unsure = rng.normal(scale=0.3, size=(count, 4))
     x = np.where([True, False, False, False], 4.0, unsure + 0.2 * np.where(required, 1, -1))
-    return Queries(x.astype(np.float32), np.zeros((count, 0), np.float32), required, np.ones_like(required))
+    return Queries(x.astype(np.float32), required, np.ones_like(required))
 
 
 def test_evidence_of_pairs_says_who_comes_with_whom_and_who_instead() -> None:
@@ -145,7 +186,7 @@ def test_independent_agents_have_no_evidence_of_pairs() -> None:
     rng = np.random.default_rng(0)
     required = rng.random((400, 5)) < 0.4
     x = (np.where(required, 1.0, -1.0) + rng.normal(size=required.shape)).astype(np.float32)
-    queries = Queries(x, x[:, :0], required, np.ones_like(required))
+    queries = Queries(x, required, np.ones_like(required))
     found = fit_pairs(queries, 0)
     assert found is not None
     assert not found.kept
@@ -156,7 +197,7 @@ def test_the_threshold_is_the_best_for_its_goal() -> None:
     data = hanging_together(400, 0)
     every = np.ones_like(data.required)
     free, dear = Goal("value", np.zeros(4, np.float32)), Goal("value", np.full(4, 2, np.float32))
-    shares = [greedy(fit_threshold(data, goal), data.x, data.extra, every)[0].mean() for goal in (free, Goal(), dear)]
+    shares = [greedy(fit_threshold(data, goal), data.x, None, every)[0].mean() for goal in (free, Goal(), dear)]
     assert shares[0] > shares[1] > shares[2] == 0
 
 
@@ -164,7 +205,7 @@ def test_bayes_rule_reads_log_odds_that_are_too_sure_as_what_they_mean() -> None
     rng = np.random.default_rng(0)
     z = rng.normal(size=(2000, 4))
     required = rng.random(z.shape) < 1 / (1 + np.exp(-z))
-    sure = Queries((3 * z + 1).astype(np.float32), np.zeros((2000, 0), np.float32), required, np.ones_like(required))
+    sure = Queries((3 * z + 1).astype(np.float32), required, np.ones_like(required))
     rule = fit_bayes(sure)
     assert rule.scale == pytest.approx(1 / 3, abs=0.05)
     assert rule.shift == pytest.approx(-1 / 3, abs=0.1)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.thorough import many
 from training_app.engine.data.examples import Agent
-from training_app.engine.measures import worth
+from training_app.engine.measures import as_needed, worth
 from training_app.engine.routing import exact
 from training_app.engine.routing.allowed import Allowed, Rules, SetLimits, allowed_for
 from training_app.engine.routing.bayes import BayesPolicy, Pairwise
@@ -71,8 +71,18 @@ def drawn(seed: int) -> tuple[Task, Rules, tuple[Agent, ...]]:
     p = rng.beta(0.6, 0.6, agents)
     costs = rng.uniform(0, 1, agents)
     rules = random_rules(rng, agents)
-    task = Task(GOALS[seed % 4], p, costs / 3, margin=0.0, max_agents=int(rng.choice([0, 0, 2])))
+    most = int(rng.choice([0, 0, 2]))
+    needed = float(rng.normal(scale=2)) if rng.random() < 0.5 else None
+    task = Task(GOALS[seed % 4], p, costs / 3, margin=0.0, max_agents=most, needed=needed)
     return task, rules, roster(costs)
+
+
+def with_witness(of_set: np.ndarray, needed: float | None) -> np.ndarray:
+    """P of every set, the empty one first, where log-odds `needed` say how likely it is not the empty one."""
+    if needed is None:
+        return of_set
+    somebody = 1 / (1 + np.exp(-needed))
+    return np.concatenate([[1 - somebody], of_set[1:] * somebody / of_set[1:].sum()])
 
 
 @pytest.mark.parametrize("block", range(many(10)))
@@ -81,7 +91,7 @@ def test_the_rule_is_equal_to_brute_force(block: int) -> None:
         task, rules, agents = drawn(seed)
         chosen = best_allowed(task, allowed_for(rules, agents))
         sets = sets_of(len(agents))
-        of_set = np.where(sets, task.p, 1 - task.p).prod(axis=1)
+        of_set = with_witness(np.where(sets, task.p, 1 - task.p).prod(axis=1), task.needed)
         values = expected(task.goal, sets, of_set, task.costs if task.costs is not None else np.zeros(len(agents)))
         cost = {agent.id: agent.cost for agent in agents}
         fine = np.array(
@@ -112,7 +122,7 @@ def test_with_pairs_too(block: int) -> None:
         assert set(best_joint(task, z, pairs, allowed_for(rules, agents), exact.within(pairs))) == set(chosen)
         sets = sets_of(count)
         energy = sets @ z + 0.5 * ((sets @ pairs) * sets).sum(axis=1)
-        of_set = np.exp(energy) / np.exp(energy).sum()
+        of_set = with_witness(np.exp(energy) / np.exp(energy).sum(), task.needed)
         values = expected(task.goal, sets, of_set, task.costs if task.costs is not None else np.zeros(count))
         cost = {agent.id: agent.cost for agent in agents}
         fine = np.array(
@@ -152,16 +162,19 @@ def test_agents_beyond_the_list_count_in_what_is_expected() -> None:
     z = rng.normal(scale=2, size=6)
     p = 1 / (1 + np.exp(-z))
     none = np.zeros((6, 6))
-    for goal in GOALS[:3]:
+    for goal in GOALS:
         table = exact.joint(z[:4], exact.within(none[:4, :4]))
-        ours = exact.expected_joint(goal, table, p[4:])
+        costs = rng.uniform(0, 0.3, 4)
+        ours = exact.expected_joint(goal, table, p[4:], costs)
         sets = exact.members(4)
         whole = exact.members(6)
         of_set = np.where(whole, p, 1 - p).prod(axis=1)
         wide = np.concatenate([sets, np.zeros((16, 2), np.bool_)], axis=1)
         hits = wide.astype(int) @ whole.astype(int).T
-        each = worth(goal, hits, wide.sum(axis=1)[:, None], whole.sum(axis=1)[None], np.zeros((1, 1)))
+        each = worth(goal, hits, wide.sum(axis=1)[:, None], whole.sum(axis=1)[None], (sets @ costs)[:, None])
         assert ours == pytest.approx(each @ of_set, abs=1e-7)
+        told = as_needed(goal, ours[None], np.array([0.7]), (sets @ costs)[None] if goal == "value" else 0.0)
+        assert told[0] == pytest.approx(each @ with_witness(of_set, 0.7), abs=1e-7)
 
 
 def test_a_smallest_set_gives_way_to_the_rules() -> None:

@@ -17,7 +17,7 @@ def sparse(count: int, seed: int) -> Queries:
     rng = np.random.default_rng(seed)
     x = np.where(rng.random((count, FEATURES)) < 0.2, rng.random((count, FEATURES)), 0).astype(np.float32)
     required = np.stack([x[:, 2 * a : 2 * a + 2].any(axis=1) for a in range(AGENTS)], axis=1)
-    return Queries(x, np.zeros((count, 0), np.float32), required, np.ones_like(required))
+    return Queries(x, required, np.ones_like(required))
 
 
 def settings(**changes) -> Config:

@@ -77,12 +77,12 @@ def operating_points(router: Router, texts: Sequence[str], required: BoolArray, 
     if len(rows) > CURVE_QUERIES:
         rows = np.sort(np.random.Generator(np.random.PCG64(seed)).choice(rows, CURVE_QUERIES, replace=False))
     some, truth = [texts[i] for i in rows.tolist()], required[rows]
-    seen, every = router.reader.seen(some), np.ones_like(truth)
+    log_odds, every = router.reader.log_odds(some), np.ones_like(truth)
+    seen, needed = router.reader.seen(some, log_odds), router.needed(some, log_odds)
     curve: dict[bytes, dict[str, Any]] = {}
     reach = REACH.get(router.policy.kind, 1.0)
     for margin in np.linspace(reach, -reach, CURVE_POINTS).tolist():
-        nothing = np.zeros((len(seen), 0), np.float32)
-        sets, *_ = greedy(router.policy, seen, nothing, every, SetLimits(*router.limits, margin))
+        sets, *_ = greedy(router.policy, seen, needed, every, SetLimits(*router.limits, margin))
         curve.setdefault(sets.tobytes(), {"margin": margin, **point(sets, truth)})
     return {"queries": len(rows), "chosen": point(router.selections(some), truth), "curve": list(curve.values())}
 

@@ -46,20 +46,20 @@ LEAST_STEPS = 1000  # before which no run is taken for done
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What the policy learns from: x float32[N, D] (per-agent log-odds, D = A, or raw features), extra float32[N, E],
-    required bool[N, A], asked bool[N, A]. An agent that was not asked is not available in that row. `weight`
-    float64[N], where given, is how often a row is drawn in relation to the others. `pairs` float32[F, A, A], where given, is
-    evidence of pairs (`pairs.py`), and `fold` int64[N] which of the F each row is shown. Rows of one of the `groups` (N) never judge
-    each other."""
+    """What the policy learns from: x float32[N, D] (per-agent log-odds, D = A, or raw features), required bool[N, A], asked
+    bool[N, A]. An agent that was not asked is not available in that row. `weight` float64[N], where given, is how often a row is
+    drawn in relation to the others. `pairs` float32[F, A, A], where given, is evidence of pairs (`pairs.py`), and `fold` int64[N]
+    which of the F each row is shown. Rows of one of the `groups` (N) never judge each other. `needed` float64[N], where it is known,
+    are log-odds that anybody is needed, for the exact rule."""
 
     x: FloatArray
-    extra: FloatArray
     required: BoolArray
     asked: BoolArray
     weight: NDArray[np.float64] | None = None
     pairs: FloatArray | None = None
     fold: NDArray[np.int64] | None = None
     groups: Sequence[str] = ()
+    needed: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -74,10 +74,10 @@ class Queries:
     def take(self, rows: NDArray[np.int64]) -> Queries:
         fold = None if self.fold is None else self.fold[rows]
         weight = None if self.weight is None else self.weight[rows]
+        needed = None if self.needed is None else self.needed[rows]
         groups = [self.groups[row] for row in rows.tolist()] if self.groups else ()
-        return Queries(
-            self.x[rows], self.extra[rows], self.required[rows], self.asked[rows], weight, self.pairs, fold, groups
-        )
+        x, required, asked = self.x[rows], self.required[rows], self.asked[rows]
+        return Queries(x, required, asked, weight, self.pairs, fold, groups, needed)
 
     def folds(self, count: int, seed: int) -> NDArray[np.int64]:
         """One of so many folds for each row, int64[N]; rows of one group share it."""
@@ -117,8 +117,7 @@ class Values:
         """What the network takes, for B states; selected bool[B, A]. With `columns` int64[B, K] a shared network
         values these K agents of each state only."""
         if isinstance(self.network, PlainNetwork):
-            parts = [queries.x, queries.extra, selected.astype(np.float32)]
-            return (torch.from_numpy(np.concatenate(parts, axis=-1)),)
+            return (torch.from_numpy(np.concatenate([queries.x, selected.astype(np.float32)], axis=-1)),)
         x, p = queries.x, probabilities(queries.x, queries.asked)
         none, by_text = np.exp(np.log1p(-p).sum(axis=-1)), p
         if queries.pairs is not None:
@@ -126,7 +125,7 @@ class Values:
             p = probabilities(x, queries.asked)
         costs = None if self.network.costs is None else np.broadcast_to(self.network.costs, x.shape)
         beside = Beside(by_text, costs) if self.network.beside else None
-        shared = np.concatenate([context(p, none, selected, beside), queries.extra], axis=-1)
+        shared = context(p, none, selected, beside)
         if columns is not None:
             x, p = np.take_along_axis(x, columns, axis=1), np.take_along_axis(p, columns, axis=1)
             beside = None if beside is None else beside.among(columns)
@@ -197,15 +196,13 @@ def learn(
     agents = train.required.shape[1]
     rng = np.random.Generator(np.random.PCG64(config.seed))
     generator = torch.Generator().manual_seed(config.seed)
-    extra = train.extra.shape[1]
     online: SharedNetwork | PlainNetwork
     if config.shared_network:
         # The last W is that of all rows: it serves, and no row is shown it while learning.
         pairs = None if train.pairs is None else train.pairs[-1]
-        online = SharedNetwork(extra, config.hidden_layers, not env.shaped, generator, pairs, env.goal.costs)
+        online = SharedNetwork(config.hidden_layers, not env.shaped, generator, pairs, env.goal.costs)
     else:
-        inputs = train.x.shape[1] + extra + agents
-        online = PlainNetwork(inputs, agents, config.hidden_layers, not env.shaped, generator)
+        online = PlainNetwork(train.x.shape[1] + agents, agents, config.hidden_layers, not env.shaped, generator)
     target = copy.deepcopy(online)
     optimizer = Adam(online.parameters(), weight_decay=1e-4)
 
@@ -418,7 +415,7 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
     much that is above what it gets), what each set is worth float32[N])."""
     if not len(val):
         return {}, np.zeros(0, np.float32)
-    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, env.limits)
+    chosen, _, steps = greedy(policy, val.x, None, val.asked, env.limits)
     required = val.required & val.asked
     worth = env.goal.utility(chosen, required)
     figures = {
@@ -429,7 +426,7 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
     }
     if env.shaped and env.gamma == 1:
         start = np.zeros_like(chosen)
-        q, _ = policy.values(val.x, val.extra, start, val.asked)
+        q, _ = policy.values(val.x, None, start, val.asked)
         expects = np.where(val.asked, q, -np.inf).max(axis=1)
         expects = expects if env.min_agents else np.maximum(expects, 0)
         gets = worth - env.goal.utility(start, required)

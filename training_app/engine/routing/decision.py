@@ -3,8 +3,9 @@
 All three are learnt, and compared on validation rows that are new to them: the rules have learnt from training rows only, and the
 network of each half of the rows is the one that was best on the other half. The exact rule holds where nothing speaks against it: it
 has few numbers to learn where the network has a thousand. One threshold takes its place where it is surely ahead on all rows, each
-judged by rules of the other half. The network answers only where it is surely ahead, or where the settings name it; where validation
-has too few rows to show that, it is not learnt.
+judged by rules of the other half. Where something else says whether anybody is needed (`needed.py`), the exact rule goes by that if
+its sets are worth more on validation. The network answers only where it is surely ahead, or where the settings name it; where
+validation has too few rows to show that, it is not learnt.
 
 Imported by workers only: it brings torch.
 """
@@ -48,7 +49,8 @@ class Decision:
     """The `policy` that answers and every rule by name, all fitted; the `log` of the network's learning and the entry of the network
     that was kept; and a `report` of the choice: {"rule", "why", "goal", "rows", "scores": {rule: mean}, "against": {rule: interval
     of the network's lead}, "threshold_lead": interval of the threshold's over Bayes' rule, "pairs": what evidence of pairs saves,
-    where it was tried, "exact_pairs": the same of the exact rule}. `why` is asked (the settings name it), recipe (the recipe knows no
+    where it was tried, "exact_pairs": the same of the exact rule, "needed": interval of what it gains by going by whether anybody is
+    needed, where something says so, and "kept"}. `why` is asked (the settings name it), recipe (the recipe knows no
     other), ahead, behind, unsure or few."""
 
     policy: Policy
@@ -109,25 +111,21 @@ def decide(
         return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
 
     exact = _exact(config, env, training, reported)
-    # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
-    own = _drawn(training)
-    new: dict[str, Policy] = {
-        "bayes": exact(fit_bayes(training, env.goal, own)),
-        "threshold": fit_threshold(training, env.goal, own),
-    }
+    new, lead = _new_rules(env, training, validation, weights, exact, reported)
     required = validation.required & validation.asked
     values = {name: env.goal.utility(selected(env, rule, validation), required) for name, rule in new.items()}
     if judged is not None and len(validation):
         values["ddqn"] = crossed(judged, validation.folds(2, config.seed))
     every, counts = together(training, validation), _counts(training, len(validation), weights)
-    plain = threshold_lead(env, every, counts, config.seed)
+    plain = lead or threshold_lead(env, every, counts, config.seed)
     chosen = choose(values, weights, "threshold" if plain.low > 0 else "bayes")
     report = {"goal": config.goal, **chosen, "threshold_lead": plain.plain(), **reported}
     if config.decision != "auto":
         report |= {"rule": config.decision, "why": "asked"}
+    by_needed = lead is not None
     rules: dict[str, Policy] = {
         "ddqn": policy,
-        "bayes": exact(fit_bayes(every, env.goal, counts)),
+        "bayes": dataclasses.replace(exact(fit_bayes(every, env.goal, counts)), by_needed=by_needed),
         "threshold": fit_threshold(every, env.goal, counts),
     }
     return Decision(rules[report["rule"]], rules, log, best, report)
@@ -152,13 +150,15 @@ def _without_network(
     """The decision where the settings name a rule that learns no network, or validation is too small to judge one."""
     every, counts = together(training, validation), _counts(training, len(validation), weights)
     report: dict[str, Any] = {"rule": config.decision, "why": "asked", "goal": config.goal}
+    exact = _exact(config, env, training, report)
+    _new, lead = _new_rules(env, training, validation, weights, exact, report)
     if config.decision == "auto":
-        plain = threshold_lead(env, every, counts, config.seed)
+        plain = lead or threshold_lead(env, every, counts, config.seed)
         report |= {"rule": "threshold" if plain.low > 0 else "bayes", "why": "few", "rows": len(validation)}
         report["threshold_lead"] = plain.plain()
-    exact = _exact(config, env, training, report)
+    by_needed = lead is not None
     rules: dict[str, Policy] = {
-        "bayes": exact(fit_bayes(every, env.goal, counts)),
+        "bayes": dataclasses.replace(exact(fit_bayes(every, env.goal, counts)), by_needed=by_needed),
         "threshold": fit_threshold(every, env.goal, counts),
     }
     policy = rules[report["rule"]]
@@ -194,16 +194,45 @@ def _exact(
     return lambda rule: dataclasses.replace(rule, pairs=pairs)
 
 
+def _new_rules(
+    env: RoutingEnv,
+    training: Queries,
+    validation: Queries,
+    weights: NDArray[np.float64] | None,
+    exact: Callable[[BayesPolicy], BayesPolicy],
+    report: dict[str, Any],
+) -> tuple[dict[str, Policy], Interval | None]:
+    """The plain rules by name, as training rows alone have taught them, so that validation is new to them. The exact one goes by
+    whether anybody is needed where its sets on validation are worth more with that; then the second is the interval by which one
+    threshold is ahead of it there: of training rows nothing says it."""
+    # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
+    own = _drawn(training)
+    bayes, threshold = exact(fit_bayes(training, env.goal, own)), fit_threshold(training, env.goal, own)
+    rules: dict[str, Policy] = {"bayes": bayes, "threshold": threshold}
+    if validation.needed is None:
+        return rules, None
+    required = validation.required & validation.asked
+    scale = np.ones(len(validation)) if weights is None else weights / weights.mean()
+    knowing = dataclasses.replace(bayes, by_needed=True)
+    ours, plain, theirs = (
+        scale * env.goal.utility(selected(env, rule, validation), required) for rule in (knowing, bayes, threshold)
+    )
+    gained = spread(ours - plain)
+    report["needed"] = {**gained.plain(), "kept": gained.mean > 0}
+    if gained.mean <= 0:
+        return rules, None
+    return rules | {"bayes": knowing}, spread(theirs - ours)
+
+
 def selected(env: RoutingEnv, policy: Policy, queries: Queries, margin: float = 0.0) -> BoolArray:
     """The sets that a policy answers with, bool[N, A]."""
-    return greedy(policy, queries.x, queries.extra, queries.asked, env.limits._replace(margin=margin))[0]
+    return greedy(policy, queries.x, queries.needed, queries.asked, env.limits._replace(margin=margin))[0]
 
 
 def together(first: Queries, second: Queries) -> Queries:
     """The queries of both."""
     return Queries(
         np.concatenate([first.x, second.x]),
-        np.concatenate([first.extra, second.extra]),
         np.concatenate([first.required, second.required]),
         np.concatenate([first.asked, second.asked]),
         groups=[*first.groups, *second.groups] if first.groups and second.groups else (),

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray
-from training_app.engine.measures import PRIMARY, VALUE, expected_worth, integral_nodes
+from training_app.engine.measures import PRIMARY, VALUE, as_needed, expected_worth, integral_nodes
 from training_app.engine.routing.allowed import Allowed
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ MOST_NODES = 2_000  # of branch and bound; a search that is longer answers with 
 class Task:
     """One query to decide. `p` float64[A]: how likely each agent is needed, 0 where it is not available. `costs` float64[A] for
     `value`, in units of a covered query. `min_agents` and `max_agents`: 0 is no limit. `margin`: what each agent of a set must be
-    worth."""
+    worth. `needed`: log-odds that anybody is needed, where a witness of its own says so (`measures.as_needed`)."""
 
     goal: str
     p: Floats
@@ -52,11 +52,17 @@ class Task:
     min_agents: int = 0
     max_agents: int = 0
     margin: float = 0.0
+    needed: float | None = None
 
     @property
     def open(self) -> BoolArray:
         """Who is available, bool[A]."""
         return np.ones(len(self.p), np.bool_) if self.available is None else self.available
+
+    @property
+    def said(self) -> Floats | None:
+        """`needed` of a batch of one."""
+        return None if self.needed is None else np.array([self.needed])
 
 
 def best_allowed(task: Task, allowed: Allowed) -> list[int]:
@@ -122,7 +128,7 @@ class _Search:
         gone = [a for a in self.order if a in outside]
         order = held + rest + gone
         costs = None if self.task.costs is None else self.task.costs[order][None]
-        worth = expected_worth(self.task.goal, self.task.p[order][None], costs)[0]
+        worth = expected_worth(self.task.goal, self.task.p[order][None], costs, self.task.said)[0]
         worth = worth - self.task.margin * np.arange(len(worth))
         first, last = len(held), len(held) + len(rest)
         if self.sized:
@@ -276,10 +282,15 @@ def _best(task: Task, listed: list[int], table: Floats, allowed: Allowed | None)
     out[listed] = False
     sets, sizes = members(len(listed)), _numbers(len(listed))[1]
     limited = allowed is not None or task.max_agents or task.min_agents
+    if task.said is not None and not out.any():
+        table = as_needed("exact", table[None], task.said)[0]  # P of every set is what it is worth for this goal
     if task.goal == PRIMARY and not (limited or task.margin or out.any()) and table.max() > MAJORITY:
         return _likeliest_first(sets[int(table.argmax())], listed, table)
     costs = None if task.costs is None else task.costs[listed]
     worth = expected_joint(task.goal, table, task.p[out], costs)
+    if task.said is not None and out.any():
+        spent = 0.0 if costs is None else (sets @ costs)[None]
+        worth = as_needed(task.goal, worth[None], task.said, spent)[0]
     if task.margin:
         worth = worth - task.margin * sizes
     if limited:

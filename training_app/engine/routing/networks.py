@@ -38,7 +38,6 @@ class SharedNetwork(nn.Module):
 
     def __init__(
         self,
-        extra: int,
         hidden: tuple[int, ...],
         stop: bool,
         generator: torch.Generator,
@@ -48,9 +47,8 @@ class SharedNetwork(nn.Module):
         super().__init__()
         self.pairs, self.costs, self.beside = pairs, costs, pairs is not None or costs is not None
         own, state = inputs_of(self.beside, costs is not None)
-        inputs = state + extra
-        self.q = perceptron([own + inputs, *hidden, 1], generator)
-        self.stop = perceptron([inputs, *hidden, 1], generator) if stop else nn.ModuleList()
+        self.q = perceptron([own + state, *hidden, 1], generator)
+        self.stop = perceptron([state, *hidden, 1], generator) if stop else nn.ModuleList()
         if self.beside:
             # It begins with what agents cost and promises nothing: what is promised too early is handed on from state to state, and
             # with rewards at the end of a set it takes long to be unlearnt.
@@ -69,7 +67,7 @@ class SharedNetwork(nn.Module):
 
 
 class PlainNetwork(nn.Module):
-    """The network of `PlainPolicy`: inputs [B, D + E + A] -> values [B, A], STOP [B]."""
+    """The network of `PlainPolicy`: inputs [B, D + A] -> values [B, A], STOP [B]."""
 
     def __init__(
         self, inputs: int, agents: int, hidden: tuple[int, ...], stop: bool, generator: torch.Generator

@@ -1,7 +1,8 @@
 """Policies as they are served: action values of a state. `walking.py` goes by them to a set of agents. numpy only.
 
 A policy sees a query as `x`: per-agent log-odds float32[B, A] (shared policy), or any vector float32[B, D] (plain
-policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddqn.py` learns the same functions.
+policy). `needed` float64[B], the log-odds that anybody is needed at all, is for the exact rule (`bayes.py`): networks do without it.
+`ddqn.py` learns the same functions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.routing.allowed import NO_LIMITS, SetLimits
-from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.bayes import BayesPolicy, Needs
 from training_app.engine.routing.threshold import ThresholdPolicy
 
 #: Action values of some rows of fixed queries, see `SharedPolicy.fixed`.
@@ -118,7 +119,7 @@ def conditional(x: FloatArray, pairs: FloatArray | None, selected: BoolArray) ->
 class SharedPolicy:
     """One small network, used for every agent: its own log-odds and probability, and the pooled context of the state.
 
-        Q(s, a) = f(x'_a / LIMIT, p'_a, context(s), extra)       f: a multilayer perceptron with ReLU
+        Q(s, a) = f(x'_a / LIMIT, p'_a, context(s))       f: a multilayer perceptron with ReLU
 
     Where the pool has `pairs` float32[A, A], x' and p' are those given the selected agents (`conditional`), else those of the text.
     Such a policy sees what the text says alone, too (`beside`), and one that learnt value the `costs` float32[A] (float32[B, A] where
@@ -173,9 +174,9 @@ class SharedPolicy:
         return inputs_of(self.beside, self.costs is not None)[0]
 
     def values(
-        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+        self, x: FloatArray, needed: Needs, selected: BoolArray, available: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
-        return self.fixed(x, extra, available)(np.arange(len(x)), selected, x.shape[1])
+        return self.fixed(x, needed, available)(np.arange(len(x)), selected, x.shape[1])
 
     @property
     def walks_alone(self) -> bool:
@@ -184,7 +185,7 @@ class SharedPolicy:
         return self.pairs is None and self.costs is None
 
     def walk(self, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS) -> tuple[list[int], int, bool]:
-        """The greedy walk of one query without `extra` through all sets: (agents in the order taken, steps with STOP counted, whether
+        """The greedy walk of one query through all sets: (agents in the order taken, steps with STOP counted, whether
         the limit ended it). x float32[A], available bool[A]. The same answer as `walking.greedy`, without a batch's cost: the
         context is kept as seven numbers that each step updates, and all arrays are made once.
         """
@@ -256,7 +257,7 @@ class SharedPolicy:
             state = (np.maximum(state, 0) if i else state) @ weights + bias
         return float(state[0])
 
-    def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
+    def fixed(self, x: FloatArray, needed: Needs, available: BoolArray) -> FixedQueries:
         """`values` of B queries for a whole walk: what does not change from step to step is computed once. The result
         is called with (the rows still walking int64[b], their selected agents bool[b, A], how many agents to value)."""
         p = probabilities(x, available)
@@ -273,8 +274,7 @@ class SharedPolicy:
                 now = conditional(x[rows], self.pairs, selected)
                 p_now = probabilities(now, available[rows])
                 by_agent = described(now, p_now, beside)[:, :first] @ self.layers[0][0][: self._per_agent]
-            shared = np.concatenate([context(p_now, none[rows], selected, beside), extra[rows]], axis=-1)
-            q, stop = self._rest(by_agent, shared)
+            q, stop = self._rest(by_agent, context(p_now, none[rows], selected, beside))
             return q if costs is None else q - costs[rows, :first], stop
 
         return values
@@ -308,24 +308,24 @@ class SharedPolicy:
 
 @dataclass(frozen=True)
 class PlainPolicy:
-    """One multilayer perceptron from (x, extra, mask of selected agents) to a value for every agent and STOP."""
+    """One multilayer perceptron from (x, mask of selected agents) to a value for every agent and STOP."""
 
     layers: tuple[tuple[FloatArray, FloatArray], ...]
     stop_is_zero: bool = False
     kind: ClassVar[str] = "plain"
 
     def values(
-        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+        self, x: FloatArray, needed: Needs, selected: BoolArray, available: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
-        hidden = np.concatenate([x, extra, selected.astype(np.float32)], axis=-1)
+        hidden = np.concatenate([x, selected.astype(np.float32)], axis=-1)
         for i, (weights, bias) in enumerate(self.layers):
             hidden = (np.maximum(hidden, 0) if i else hidden) @ weights + bias
         stop = np.zeros(len(x), np.float32) if self.stop_is_zero else hidden[:, -1]
         return hidden[:, :-1], stop
 
-    def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
+    def fixed(self, x: FloatArray, needed: Needs, available: BoolArray) -> FixedQueries:
         """As `SharedPolicy.fixed`."""
-        return lambda rows, selected, first: self.values(x[rows], extra[rows], selected, available[rows])
+        return lambda rows, selected, first: self.values(x[rows], needed, selected, available[rows])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return _named(self.layers, "q")

@@ -21,7 +21,7 @@ from training_app.engine.reading.scorers import Platt
 from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing import holding
 from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules, SetLimits, allowed_for, left_out, walk
-from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.bayes import BayesPolicy, Needs
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, load_policy
 from training_app.engine.routing.routes import Answers, Explanation, Route, StopReason
@@ -176,8 +176,8 @@ class Router:
             return self._guessed(text, other.route(text, available, limits=limits, rules=self._ruled(rules)))
         mask = self._available(available)
         x, near = self.reader.one(text)
-        walk = of_one(self.policy, self.reader.seen([text], x[None])[0], mask, self._limited(limits, margin, rules))
-        needed = self.reader.needed_by_one(near, x, mask)
+        needed, seen = self.reader.needed_by_one(near, x, mask), self.reader.seen([text], x[None])[0]
+        walk = of_one(self.policy, seen, needed, mask, self._limited(limits, margin, rules))
         counts = self._left_open(mask, walk[0], x, self._ruled(rules))
         return self._answer(walk, mask, self.calibration.of_one(x, walk[0], counts, needed or 0.0), needed)
 
@@ -222,8 +222,14 @@ class Router:
 
     def sets(self, texts: Sequence[str], log_odds: FloatArray) -> BoolArray:
         """The set of each text by the policy alone, over all agents, bool[N, A]; log_odds float32[N, A] are those of the texts."""
-        nothing, every = np.zeros((len(log_odds), 0), np.float32), np.ones(log_odds.shape, np.bool_)
-        return greedy(self.policy, self.reader.seen(texts, log_odds), nothing, every, self._limited())[0]
+        seen, every = self.reader.seen(texts, log_odds), np.ones(log_odds.shape, np.bool_)
+        return greedy(self.policy, seen, self.needed(texts, log_odds), every, self._limited())[0]
+
+    def needed(self, texts: Sequence[str], log_odds: FloatArray, available: BoolArray | None = None) -> Needs:
+        """What the policy goes by of each text beside its log-odds float32[N, A]: those that anybody is needed; None where it does
+        not ask. available bool[N, A], all where None."""
+        asks = isinstance(self.policy, BayesPolicy) and self.policy.by_needed
+        return self.reader.needed(texts, log_odds, available) if asks else None
 
     def answers(self, texts: Sequence[str]) -> Answers:
         """What `holding.routes` answers to many texts over all agents, for measurements."""
@@ -330,14 +336,15 @@ class Router:
 
     def _steps(self, text: str, route: Route, mask: BoolArray, keeps: SetLimits) -> list[dict[str, Any]]:
         """The values that the policy saw at each step of a route."""
-        seen, nothing = self.reader.seen([text]), np.zeros((1, 0), np.float32)
+        log_odds = self.reader.log_odds([text])
+        seen, needed = self.reader.seen([text], log_odds), self.needed([text], log_odds, mask[None])
         selected = np.zeros(len(mask), np.bool_)
         places: list[int | None] = [self._place[a] for a in route.agents]
         if len(places) < route.steps:
             places.append(None)
         steps = []
         for chosen in places:
-            q, stop = self.policy.values(seen, nothing, selected[None], mask[None])
+            q, stop = self.policy.values(seen, needed, selected[None], mask[None])
             open_ = mask & ~selected
             if keeps.allowed is not None:
                 open_ &= keeps.allowed.open(selected[None], mask[None])[0]

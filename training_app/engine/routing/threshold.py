@@ -53,13 +53,13 @@ class ThresholdPolicy:
     kind: ClassVar[str] = "threshold"
 
     def values(
-        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+        self, x: FloatArray, needed: NDArray[np.float64] | None, selected: BoolArray, available: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
         """What each agent lies above its threshold, float32[B, A], whatever is selected; STOP is worth 0."""
         return x - self.thresholds, np.zeros(len(x), np.float32)
 
     def fixed(
-        self, x: FloatArray, extra: FloatArray, available: BoolArray
+        self, x: FloatArray, needed: NDArray[np.float64] | None, available: BoolArray
     ) -> Callable[[NDArray[np.int64], BoolArray, int], tuple[FloatArray, FloatArray]]:
         """`values` for a whole walk, as of the other policies."""
         above = x - self.thresholds

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.routing.allowed import NO_LIMITS, SetLimits, walk
-from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.bayes import BayesPolicy, Needs
 from training_app.engine.routing.policy import (
     BARRED,
     GRAIN,
@@ -28,9 +28,7 @@ Walks = tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]
 Walk = tuple[list[int], int, bool]
 
 
-def greedy(
-    policy: Policy, x: FloatArray, extra: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS
-) -> Walks:
+def greedy(policy: Policy, x: FloatArray, needed: Needs, available: BoolArray, limits: SetLimits = NO_LIMITS) -> Walks:
     """The greedy walk of B queries at once; where rules say what is allowed, through such sets, one query after the other.
 
     An agent is taken while its value exceeds that of STOP by more than the margin. To others no agent is added whose log-odds are at
@@ -38,7 +36,7 @@ def greedy(
     everybody.
     """
     if isinstance(policy, BayesPolicy):
-        return _best_sets(policy, x, available, limits)
+        return _best_sets(policy, x, needed, available, limits)
     count, agents = available.shape
     selected = np.zeros((count, agents), np.bool_)
     order = np.full((count, agents), -1, np.int64)
@@ -46,7 +44,7 @@ def greedy(
     if limits.allowed is not None:
         for row in range(count):
             here = slice(row, row + 1)
-            chosen, steps[row], _ = _allowed_walk(policy, x[here], extra[here], available[row], limits)
+            chosen, steps[row], _ = _allowed_walk(policy, x[here], available[row], limits)
             selected[row, chosen] = True
             order[row, : len(chosen)] = chosen
         return selected, order, steps
@@ -55,38 +53,37 @@ def greedy(
     for at in range(0, count, size):
         here = slice(at, at + size)
         if not (isinstance(policy, SharedPolicy) and agents > SHORTLIST):
-            _walk_slice(
-                policy, x[here], extra[here], available[here], limits, (selected[here], order[here], steps[here])
-            )
+            _walk_slice(policy, x[here], available[here], limits, (selected[here], order[here], steps[here]))
             continue
         ranked = likeliest_first(x[here], available[here])
         parts = (selected[here].copy(), order[here], steps[here])
         ranked_x: FloatArray = np.take_along_axis(x[here], ranked, axis=1)
         ranked_available: BoolArray = np.take_along_axis(available[here], ranked, axis=1)
         here_policy = policy if policy.costs is None else replace(policy, costs=policy.costs[ranked])
-        _walk_slice(here_policy, ranked_x, extra[here], ranked_available, limits, parts)
+        _walk_slice(here_policy, ranked_x, ranked_available, limits, parts)
         np.put_along_axis(selected[here], ranked, parts[0], axis=1)
         order[here] = np.where(order[here] < 0, -1, np.take_along_axis(ranked, order[here].clip(0), axis=1))
     return selected, order, steps
 
 
-def of_one(policy: Policy, x: FloatArray, available: BoolArray, limits: SetLimits = NO_LIMITS) -> Walk:
-    """`greedy` of one query without `extra`: x float32[D], available bool[A]. Policies that decide one query faster than a
-    batch of one do so."""
-    if isinstance(policy, BayesPolicy) or (
-        isinstance(policy, SharedPolicy) and policy.walks_alone and limits.allowed is None
-    ):
+def of_one(
+    policy: Policy, x: FloatArray, needed: float | None, available: BoolArray, limits: SetLimits = NO_LIMITS
+) -> Walk:
+    """`greedy` of one query: x float32[D], available bool[A]. Policies that decide one query faster than a batch of one do so."""
+    if isinstance(policy, BayesPolicy):
+        return policy.walk(x, available, limits, needed)
+    if isinstance(policy, SharedPolicy) and policy.walks_alone and limits.allowed is None:
         return policy.walk(x, available, limits)
-    _, orders, counts = greedy(policy, x[None], np.zeros((1, 0), np.float32), available[None], limits)
+    _, orders, counts = greedy(policy, x[None], None, available[None], limits)
     order = [a for a in orders[0].tolist() if a >= 0]
     return order, int(counts[0]), bool(limits.max_agents) and len(order) >= limits.max_agents
 
 
-def _allowed_walk(policy: Policy, x: FloatArray, extra: FloatArray, available: BoolArray, limits: SetLimits) -> Walk:
+def _allowed_walk(policy: Policy, x: FloatArray, available: BoolArray, limits: SetLimits) -> Walk:
     """The greedy walk of one query through allowed sets, as of `allowed.walk`: x float32[1, A], available bool[A]."""
 
     def values(selected: BoolArray) -> tuple[NDArray[Any], float]:
-        q, stop = policy.values(x, extra, selected[None], available[None])
+        q, stop = policy.values(x, None, selected[None], available[None])
         q = np.rint(q[0] * GRAIN) / GRAIN
         if selected.any() and isinstance(policy, SharedPolicy):
             # To others nobody so unlikely is added: see `greedy`.
@@ -97,22 +94,23 @@ def _allowed_walk(policy: Policy, x: FloatArray, extra: FloatArray, available: B
     return walk(values, available, limits.allowed, limits)
 
 
-def _best_sets(policy: BayesPolicy, x: FloatArray, available: BoolArray, limits: SetLimits) -> Walks:
+def _best_sets(policy: BayesPolicy, x: FloatArray, needed: Needs, available: BoolArray, limits: SetLimits) -> Walks:
     """`greedy` by a rule that knows the best set at once, in slices that fit the processor's cache."""
     size = max(1, 4096 // max(1, available.shape[1]))
-    parts = [policy.sets(x[at : at + size], available[at : at + size], limits) for at in range(0, max(1, len(x)), size)]
+    parts = []
+    for at in range(0, max(1, len(x)), size):
+        here = slice(at, at + size)
+        parts.append(policy.sets(x[here], available[here], limits, None if needed is None else needed[here]))
     selected, order, steps = zip(*parts, strict=True)
     return np.concatenate(selected), np.concatenate(order), np.concatenate(steps)
 
 
-def _walk_slice(
-    policy: Policy, x: FloatArray, extra: FloatArray, available: BoolArray, limits: SetLimits, out: Walks
-) -> None:
+def _walk_slice(policy: Policy, x: FloatArray, available: BoolArray, limits: SetLimits, out: Walks) -> None:
     """Write one slice's part of what `greedy` returns; x and available of a shared policy with more agents than SHORTLIST stand
     in order of their log-odds."""
     selected, order, steps = out
     active = np.arange(len(x))
-    values = policy.fixed(x, extra, available)
+    values = policy.fixed(x, None, available)
     agents = available.shape[1]
     limit = min(agents, limits.max_agents) if limits.max_agents else agents
     for step in range(limit + 1):
