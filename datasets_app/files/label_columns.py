@@ -16,6 +16,9 @@ from training_app.engine.data.examples import normalise
 ENOUGH = 0.3
 #: Of a further column of labels so large a share has to name agents: it stands beside one already.
 ENOUGH_BESIDE = 0.7
+#: From so many cells on a column may be seen to hold texts: so large a share of them differ, and a smaller one than the last are
+#: labels as they stand.
+LEAST_SPOKEN, DIFFERENT, TEXTS_SAY = 5, 0.8, 0.2
 #: How a further column of labels is read: its cells name agents, or a mark in it means the agent by whose name it goes.
 NAMES_AGENTS, MARK = "labels", "mark"
 YES = frozenset(
@@ -34,10 +37,12 @@ def find(
 ) -> tuple[str | None, dict[str, str]]:
     """The column of labels, None for none, and further ones, each with how it is read. `names` and `cells`: the columns that may be
     labels, by key, from left to right. `named`: the one that is called so."""
-    shares = {key: share_of_labels(cells[key], values) for key in names}
+    shares = {
+        key: share_of_labels(cells[key], values) for key in names if key == named or not speaks(cells[key], values)
+    }
     best = max(shares, key=lambda key: (shares[key], key == named), default=None)
     if best is not None and shares[best] >= ENOUGH:
-        together = [best, *(key for key in names if key != best and _belongs(key, best, names, cells, shares))]
+        together = [best, *(key for key in shares if key != best and _belongs(key, best, names, cells, shares))]
         first, *further = sorted(together, key=list(names).index)
         return first, dict.fromkeys(further, NAMES_AGENTS)
     marks = marked(names, cells, values)
@@ -49,8 +54,27 @@ def unread(names: Mapping[str, str], cells: Cells, values: Values, read: Sequenc
     return [
         names[key]
         for key in names
-        if key not in read and names[key] and share_of_labels(cells[key], values) >= ENOUGH_BESIDE
+        if key not in read
+        and names[key]
+        and share_of_labels(cells[key], values) >= ENOUGH_BESIDE
+        and not speaks(cells[key], values)
     ]
+
+
+def speaks(cells: Sequence[Any], values: Values) -> bool:
+    """Whether a column holds what people wrote, who speak of what an agent is called by ("password again"): hardly two of its cells
+    are the same, and hardly one is a label as it stands."""
+    filled = [cell for cell in cells if _plain(cell)]
+    if len(filled) < LEAST_SPOKEN or len(set(map(_plain, filled))) < DIFFERENT * len(filled):
+        return False
+    return sum(_is_label(cell, values) for cell in filled) < TEXTS_SAY * len(filled)
+
+
+def _is_label(cell: Any, values: Values) -> bool:
+    try:
+        return bool(values.of(cell))
+    except Unknown:
+        return False
 
 
 def share_of_labels(cells: Sequence[Any], values: Values) -> float:

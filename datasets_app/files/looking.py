@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
@@ -19,6 +20,8 @@ from training_app.engine.data.examples import Agent, RowError
 from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, short
 
 SHOWN = 5
+#: Characters of a column's name at most; cells that tell it from what stands below, which are numbers or repeat.
+LONGEST_NAME, NUMBERED, REPEATED = 30, 5, 30
 #: What numbers the rows of somebody's table: one word with a number in it, as "4711", "T-104" or "#17b".
 TICKET_NUMBER = re.compile(r"#?[A-Za-z]{0,10}[-_./ ]?\d[\w./-]*")
 
@@ -136,13 +139,21 @@ def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list
 
 def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
     """(how many titles stand above a table, whether a row of names follows): by names that we know, else by how a row is unlike those
-    below it."""
+    below it. A known name that stands in its column again is what a cell holds ("chat", in a column of channels), and so is a single
+    one behind a row that is as full: titles mostly fill fewer cells."""
     headings = known_names()
-    for place, cells in enumerate(rows[:TITLES]):
-        names = [plain_name(cell) for cell in cells]
+    plain = [[plain_name(cell) for cell in cells] for cells in rows]
+    fullest = 0
+    for place, names in enumerate(plain[:TITLES]):
         filled = [name for name in names if name]
-        if headings & set(names) and max(map(len, filled), default=0) < 60 and (len(filled) > 1 or place == 0):
+        known = sum(
+            name in headings and sum(name in other[column : column + 1] for other in plain) == 1
+            for column, name in enumerate(names)
+        )
+        enough = known and (len(filled) > fullest or known > 1)
+        if enough and max(map(len, filled)) < 60 and (len(filled) > 1 or place == 0):
             return place, True
+        fullest = max(fullest, len(filled))
     widest = max((sum(bool(str(cell).strip()) for cell in cells) for cells in rows), default=0)
     place = next(
         (i for i, cells in enumerate(rows[:TITLES]) if sum(bool(str(cell).strip()) for cell in cells) == widest), 0
@@ -153,7 +164,8 @@ def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
 
 
 def _is_header(rows: Sequence[list[Any]]) -> bool:
-    """Whether a table's first row holds names: they are short beside what stands below, and none of them stands there too."""
+    """Whether a table's first row holds names: none of them has a number in it, and they are short beside what stands below, or a
+    column tells one from the rest."""
     if not rows:
         return True
     width = max(map(len, rows))
@@ -164,8 +176,20 @@ def _is_header(rows: Sequence[list[Any]]) -> bool:
     first = [str(cell).strip().lower() for cell in rows[0]]
     if len(rows) < 2 or not all(first) or len(set(first)) < len(first) or any(re.search(r"\d", cell) for cell in first):
         return False
-    below = [len(str(cell)) for row in rows[1:20] for cell in row]
-    return max(map(len, first)) <= 30 and max(below, default=0) > 2 * max(map(len, first))
+    below = [[str(cell).strip().lower() for cell in row] for row in rows[1:]]
+    longest = max(len(cell) for row in below[:20] for cell in row)
+    if max(map(len, first)) > LONGEST_NAME:
+        return False
+    return longest > 2 * max(map(len, first)) or any(map(_stands_out, first, zip(*below, strict=True)))
+
+
+def _stands_out(name: str, below: Sequence[str]) -> bool:
+    """Whether a column's first cell, which has no number, is unlike all others: these number the rows, or each of many is there
+    again."""
+    counts = Counter(cell for cell in below if cell)
+    if counts.total() >= NUMBERED and _numbers_rows(below):
+        return True
+    return counts.total() >= REPEATED and name not in counts and min(counts.values()) > 1
 
 
 # ---------------------------------------------------------------------------------------------------- what is what
@@ -231,6 +255,8 @@ def _guess(
     named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in names_of.items()}
     names, cells = _candidates(columns, body)
     texts = [by_name[name] for name in names_of["text"] if name in by_name]
+    # "Customer message" is a message, "message type" is none.
+    texts += [key for name, key in by_name.items() if name.rpartition(" ")[2] in names_of["text"]]
     named["text"] = next((key for key in texts if not _numbers_rows(cells[key])), None)
     likely = {
         key: name

@@ -85,3 +85,39 @@ def test_a_mark_that_says_no_is_an_answer_and_an_empty_cell_is_none(house: Datas
 def test_one_record_stays_one(house: Dataset, content: str) -> None:
     assert look(house, "one.json", content.encode()).reading.kind in ("objects", "object")
     assert len(look(house, "one.json", content.encode()).body) == 1
+
+
+SPOKEN = (
+    "password reset does not work", "where is my parcel", "refund for the kettle and password again", "send the invoice once more",
+    "invoice", "hello there", "cancel the appointment at 77", "the invoice shows 3 items instead of one", "refund of a double charge",
+    "my parcel went to a neighbour", "an earlier appointment please", "new password mail never comes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Ticket no", "Customer message", "Channel"),  # no name that we know; "chat", which is one, stands in the cells
+        ("Nr", "What they wrote", "Came by"),
+        ("T", "Conversation of the day", "Form"),
+    ],
+)
+@pytest.mark.parametrize("team", [False, True])
+def test_queries_that_speak_of_what_agents_are_called_by_are_no_labels(
+    db: None, header: tuple[str, ...], team: bool
+) -> None:
+    pool = pools.create_pool("Shop", "shop")
+    agents = ("Refund", "Password", "Invoice", "Appointment")
+    for name in agents:
+        pools.add_agent(pool, name)
+    rows = [(f"T-{100 + n}", text, ("chat", "email")[n % 2]) for n, text in enumerate(SPOKEN)]
+    if team:
+        header = (*header, "Queue of last year")
+        rows = [(*row, agents[n % 4] if n % 5 else "") for n, row in enumerate(rows)]
+    shop = adding.dataset_of(pool, "Tickets")
+    content = csv(";", header, rows).encode("utf-16")
+    reading = look(shop, "tickets.csv", content).reading
+    assert reading.columns["text"] == "1"
+    assert reading.columns.get("required_agents") == ("3" if team else None)
+    assert take(shop, content, reading).rejected == 0
+    assert set(Query.objects.values_list("text", flat=True)) == set(SPOKEN)
