@@ -236,6 +236,7 @@ def main() -> None:
     parser.add_argument("--faults", type=float, default=0.05)
     options = parser.parse_args()
     server = Server(options.port, delay=options.delay)
+    server.answer_plainly = "ready"
     server.fault = random_faults(options.faults)
     server.serve_forever()
 
