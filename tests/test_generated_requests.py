@@ -166,6 +166,7 @@ def ask(browser: Client, request: Request) -> int:
 
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_no_generated_request_is_answered_with_an_error_of_the_server(filled: User) -> None:  # noqa: F811
     routes = sorted(set(patterns(get_resolver())))
     assert len(routes) > 150

@@ -101,6 +101,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_an_empty_database_takes_it_without_a_word(tmp_path: Path) -> None:
     _fill()
     before, file = _everything(), tmp_path / "all.zip"
@@ -182,6 +183,7 @@ def test_a_file_that_does_not_fit_is_refused_and_the_data_stay(tmp_path: Path) -
 
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_a_failure_half_way_leaves_the_old_data(tmp_path: Path) -> None:
     """Rows that break a foreign key, in a file whose sums are right: found at the end, when all tables have been replaced."""
     _fill()
@@ -232,6 +234,7 @@ def test_a_manifest_of_anything_gives_one_clear_line(tmp_path: Path, manifest: b
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_an_encrypted_file_says_what_to_do(tmp_path: Path) -> None:
     _fill()
     file = tmp_path / "all.zip"
@@ -248,6 +251,7 @@ def test_an_encrypted_file_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_what_only_sqlite_would_keep_is_written_so_that_both_take_it(tmp_path: Path) -> None:
     """Rows from before texts were checked: PostgreSQL refuses them, so only SQLite ever had some."""
     pool = _fill()
@@ -306,6 +310,7 @@ def test_of_a_folders_backups_the_newest_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_the_commands_say_what_they_did_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _fill()
     file = tmp_path / "all.zip"

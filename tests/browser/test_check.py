@@ -2,6 +2,7 @@
 
 import uuid
 
+import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
 from playwright.sync_api import Page, expect
@@ -12,6 +13,7 @@ from tests.browser.test_labeling import make_pool
 from training_app.models import CheckedAnswer, Decision, RouterModel
 
 
+@pytest.mark.at_length
 def test_a_round_by_keys(sign_in, person):
     model = RouterModel.objects.create(
         pool=make_pool(3, []), version=1, state="active", artifact_digest="", artifact_bytes=0

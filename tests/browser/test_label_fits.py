@@ -203,6 +203,7 @@ def test_the_bar_of_commands_is_one_line(sign_in, person, language: str) -> None
     assert len(set(tops)) == 1
 
 
+@pytest.mark.at_length
 def test_names_of_agents_begin_in_one_line_whatever_their_codes(sign_in, person) -> None:
     pool = make_pool(3, ["which one"])
     for agent, code in zip(pool.agents.order_by("number"), ("II", "WM", "AB"), strict=True):

@@ -191,6 +191,7 @@ def test_what_is_chosen_stays_while_the_server_is_away_over_a_reload_too(sign_in
     assert current_labels() == {"only one": [2, 4]}
 
 
+@pytest.mark.at_length
 def test_what_is_saved_says_so_while_the_next_query_does_not_arrive(sign_in, person):
     make_pool(12, ["one", "two"])
     page = sign_in(person("ana")).new_page()
@@ -214,6 +215,7 @@ def signed_in_again(context, user, base_url):
         context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": base_url}])
 
 
+@pytest.mark.at_length
 def test_what_waits_while_signed_out_is_sent_once_the_person_has_signed_in_again(sign_in, person, live_server):
     """Signing in makes a new token: the page that was open asks for it, and never for somebody else's."""
     make_pool(12, ["one", "two", "three"])
@@ -269,6 +271,7 @@ def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two"]])
+@pytest.mark.at_length
 def test_an_answer_to_a_query_that_was_deleted_meanwhile_is_said_to_be_lost(sign_in, person, texts):
     """The last of the queue too: beside "Every query is labeled" it would look as if it had counted."""
     make_pool(3, texts)
@@ -283,6 +286,7 @@ def test_an_answer_to_a_query_that_was_deleted_meanwhile_is_said_to_be_lost(sign
     assert not current_labels()
 
 
+@pytest.mark.at_length
 def test_a_key_right_after_a_dialog_has_closed_goes_to_the_query(sign_in, person):
     """Chromium leaves the focus on the closed dialog's button until it draws the next frame."""
     make_pool(12, ["one", "two"])
@@ -304,6 +308,7 @@ def test_a_key_right_after_a_dialog_has_closed_goes_to_the_query(sign_in, person
     assert current_labels() == {"one": [0]}
 
 
+@pytest.mark.at_length
 def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     make_pool(12, ["only one"])
     page = sign_in(person("ana")).new_page()
@@ -320,6 +325,7 @@ def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     expect(page.locator('[name="agent"]:checked')).to_have_count(0)
 
 
+@pytest.mark.at_length
 def test_enter_that_ends_a_composed_word_neither_chooses_nor_submits(sign_in, person):
     """Chromium and Firefox say that the key composes; Safari says it with the code 229 alone."""
     make_pool(12, ["一つ目", "二つ目"])
@@ -348,6 +354,7 @@ def test_enter_that_ends_a_composed_word_neither_chooses_nor_submits(sign_in, pe
     assert current_labels() == {}
 
 
+@pytest.mark.at_length
 def test_a_turkish_keyboard_has_the_point_where_others_have_the_slash(sign_in, person):
     make_pool(12, ["only one"])
     page = sign_in(person("ana")).new_page()
@@ -367,6 +374,7 @@ def test_a_turkish_keyboard_has_the_point_where_others_have_the_slash(sign_in, p
     expect(page.locator("#lb-filter")).to_be_focused()
 
 
+@pytest.mark.at_length
 def test_a_letter_is_the_key_that_shows_it(sign_in, person):
     """On a German keyboard Z is where others have Y; the equals sign is above the zero."""
     make_pool(12, ["first", "second"])

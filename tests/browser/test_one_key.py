@@ -123,6 +123,7 @@ def test_on_a_blind_item_nothing_is_accepted_unseen(page: Page) -> None:
     assert not Label.objects.filter(source="human").exists()
 
 
+@pytest.mark.at_length
 def test_keys_are_given_to_other_commands_and_kept(page: Page) -> None:
     make_pool(2, ["query 0", "query 1"])
     page.goto(LABEL)
@@ -142,6 +143,7 @@ def test_keys_are_given_to_other_commands_and_kept(page: Page) -> None:
     assert (label.required, label.unsure) == ([0], True)
 
 
+@pytest.mark.at_length
 def test_the_list_beside_leads_back_and_on_and_shows_the_goal(page: Page) -> None:
     make_pool(2, [f"query {n}" for n in range(4)])
     page.goto(LABEL)
@@ -177,6 +179,7 @@ window.fetch = async (url, options) => {
 """
 
 
+@pytest.mark.at_length
 def test_items_to_come_are_fetched_on_where_one_was_under_way_during_a_submit(page: Page) -> None:
     make_pool(2, [f"query {n}" for n in range(4)])
     page.add_init_script(HELD)

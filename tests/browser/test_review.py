@@ -103,6 +103,7 @@ def test_a_disagreement_is_decided_by_keyboard(sign_in, person, worked):
     assert decision.required == Label.objects.get(query=decision.query, author__username="ana").required
 
 
+@pytest.mark.at_length
 def test_a_decision_slides_the_next_disagreement_in(sign_in, person, worked):
     page = sign_in(person("rita", "reviewer")).new_page()
     page.goto("/p/big/review/")
@@ -140,6 +141,7 @@ def test_a_decision_without_a_reason_asks_for_one(sign_in, person, worked):
     assert decision.query.text == text
 
 
+@pytest.mark.at_length
 def test_where_a_reason_is_missing_is_in_sight(sign_in, person, worked):
     """The browser's own words stand at the first reason, which the bar at the bottom must not cover; names that are e-mail addresses
     leave the table its column of decisions."""

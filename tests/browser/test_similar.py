@@ -60,6 +60,7 @@ def test_keys_alone_tick_send_and_take_back(page: Page) -> None:
     assert current_labels() == {text: [2] for text in TEXTS[:3]}
 
 
+@pytest.mark.at_length
 def test_who_ticks_nothing_goes_on_as_before(page: Page) -> None:
     press(page, "Equal")
     expect(page.locator("dialog.lb-similar")).to_be_visible()

@@ -48,6 +48,7 @@ def test_pools_that_are_put_away_can_be_seen_by_everybody(sign_in, person, worke
     expect(page.get_by_role("status").first).to_contain_text("in use again")
 
 
+@pytest.mark.at_length
 def test_a_word_says_what_it_means_where_one_points_or_tabs_to_it(sign_in, person, worked):  # noqa: F811
     page = sign_in(person("rita", "reviewer")).new_page()
     page.goto("/p/big/agreement/")

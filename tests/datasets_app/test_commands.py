@@ -90,6 +90,7 @@ def test_load_pool_again_changes_nothing_and_adds_what_is_new(folder: Path) -> N
 
 
 @pytest.mark.django_db
+@pytest.mark.at_length
 def test_load_pool_refuses_what_would_change_an_agents_meaning(folder: Path) -> None:
     run("load_pool", str(folder), slug="s")
     (folder / "agents.jsonl").write_text('{"id": 0, "name": "Weather"}\n')
@@ -132,6 +133,7 @@ def test_an_unknown_pool_is_named_with_those_that_there_are(pool: Pool, name: st
         run(name, *more, "--pool", "nowhere")
 
 
+@pytest.mark.at_length
 def test_lines_of_json_are_not_imported_as_text(pool: Pool, tmp_path: Path) -> None:
     path = tmp_path / "tickets.txt"
     path.write_text('{"text": "where is it"}\n')

@@ -43,6 +43,7 @@ def test_it_says_how_many_more_values_are_not_understood(
     assert (out.count("1 row, the first on line"), "and 5 more values" in out) == (20, True)
 
 
+@pytest.mark.at_length
 def test_the_rest_is_imported_where_that_is_said(clinic: Pool, file: str) -> None:
     call_command("import_queries", file, "--leave-out", pool="clinic")
     upload = Import.objects.get()
@@ -78,6 +79,7 @@ def test_an_export_is_named(clinic: Pool, tmp_path: Path, capsys: pytest.Capture
     assert Import.objects.get().suggestions_added == 1
 
 
+@pytest.mark.at_length
 def test_an_encoding_that_was_guessed_is_said_and_can_be_named(
     clinic: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,6 +104,7 @@ class TestRun:
         assert one == two
         assert run(quick(total_steps=20, seed=1))[-1].result.artifact != one
 
+    @pytest.mark.at_length
     def test_a_large_pool_is_measured_beside_its_policy_where_a_second_core_is_free(self, monkeypatch) -> None:
         monkeypatch.setattr(module, "MANY_ROWS", 20)
         order: list[str] = []
@@ -163,6 +164,7 @@ class TestRun:
         [{"recipe": "tfidf"}, pytest.param({"encoder": "stack"}, marks=pytest.mark.at_length)],
         ids=["published recipe", "stack"],
     )
+    @pytest.mark.at_length
     def test_closing_cancels_every_phase(self, changes: dict, monkeypatch) -> None:
         monkeypatch.setattr(SequenceScorer, "schedule", lambda self, rows: (8, 6))
         for phase in PHASES:

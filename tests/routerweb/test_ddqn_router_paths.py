@@ -11,7 +11,7 @@ import pytest
 
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.process, pytest.mark.any_database, pytest.mark.at_length]
 SHOP = "https://shop.example.com"
 
 

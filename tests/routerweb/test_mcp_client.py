@@ -18,7 +18,7 @@ from tests.routerweb.test_server import Server, prepared  # noqa: F401
 if TYPE_CHECKING:  # only the test process that runs this file loads it
     from mcp import Client
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.process, pytest.mark.any_database, pytest.mark.at_length]
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
 
 

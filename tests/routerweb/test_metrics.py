@@ -90,5 +90,6 @@ def test_it_is_for_ops(server: Server) -> None:
     assert httpx.get(f"{server.address}/metrics", headers={"Authorization": f"Bearer {server.key}"}).status_code == 403
 
 
+@pytest.mark.at_length
 def test_ready(server: Server) -> None:
     assert httpx.get(f"{server.address}/api/ready/").json() == {"status": "ready"}

@@ -12,7 +12,7 @@ import pytest
 from tests.client.test_client import AsyncClient, Client, Refused, Unreachable
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.process, pytest.mark.any_database, pytest.mark.at_length]
 
 
 @pytest.fixture(scope="module")

@@ -199,6 +199,7 @@ def test_it_says_why_a_database_cannot_be_migrated(up: Callable[..., tuple], tmp
     assert process.returncode == 1
 
 
+@pytest.mark.at_length
 def test_it_starts_nothing_on_a_database_of_an_earlier_version(up: Callable[..., tuple], tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "routerweb.sqlite3")) as database:
         database.execute("CREATE TABLE agents_app_stamp (id integer PRIMARY KEY, value integer)")

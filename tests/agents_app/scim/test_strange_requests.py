@@ -224,6 +224,7 @@ class Strange:
         return {"method": method, "path": path, "body": sent, "query_params": asked}
 
 
+@pytest.mark.at_length
 def test_no_request_fails_the_server_or_is_answered_with_html(provider: Provider, caplog: Any) -> None:
     person = provider.person("ana@example.com")
     ids = {"Users": person["id"], "Groups": provider.group("routerweb-ops", person)["id"]}

@@ -63,6 +63,7 @@ def test_skills_tags_and_examples_become_an_agent(card: dict[str, Any]) -> None:
     assert (said.signature, said.signer) == ("none", "")
 
 
+@pytest.mark.at_length
 def test_hostile_text_is_cut_and_what_cannot_be_seen_goes() -> None:
     hidden = "Pay\u202eroll\x00\x1b[31m \U000e0041\ud800ok\u200b"
     skills = [

@@ -97,6 +97,7 @@ def of_an_account(model: type[models.Model], column: Any) -> bool:
     return only_person and personal_data.belongs_to_an_account(model)
 
 
+@pytest.mark.at_length
 def test_a_name_in_every_column_and_form_is_erased() -> None:
     hidden = hide(holds.WORDS & ~Content.SETTING, left_out=of_an_account)
     assert len(hidden) > 60
@@ -114,6 +115,7 @@ def test_a_name_in_every_column_and_form_is_erased() -> None:
     assert left == []
 
 
+@pytest.mark.at_length
 def test_what_programs_read_is_reported_and_left() -> None:
     hidden = hide(Content.SETTING)
     found = {(place.model._meta.db_table, place.fate) for place in personal_data.erase(TERMS, None)}
@@ -121,6 +123,7 @@ def test_what_programs_read_is_reported_and_left() -> None:
     assert everything.places_of(NAME) == hidden
 
 
+@pytest.mark.at_length
 def test_a_member_of_that_name_is_left_to_be_erased_under_people() -> None:
     address = "zoë.quillfeather@example.com"
     member = User.objects.create_user(address, address, first_name="Zoë")
@@ -232,6 +235,7 @@ def test_a_name_in_a_stored_file_of_any_format_and_encoding_is_erased(encoding: 
     assert list(ImportChunk.objects.all()) == [other]
 
 
+@pytest.mark.at_length
 def test_a_file_that_is_being_imported_is_reported_until_that_ends() -> None:
     upload = row(Import, status="queued")
     row(ImportChunk, upload=upload, position=0, content=SAID.encode("utf-16"))

@@ -94,6 +94,7 @@ def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client,
     assert Query.objects.get(text="late").state == "unlabeled"
 
 
+@pytest.mark.at_length
 def test_a_file_that_was_imported_before_says_so(ops: Client, clinic: Pool) -> None:
     content = b"Message;Team(s)\nmy pills;Pharmacy\n"
     first = send(ops, content)

@@ -43,6 +43,7 @@ def test_its_key_goes_nowhere_else(connected, pool) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_ten_are_tried_and_forty_that_people_labeled(connected, pool, add_query) -> None:
     names = ("Billing", "Account", "Technical")
     for n in range(60):  # of each three people say what the LLM says, but of one

@@ -30,6 +30,7 @@ def by_text(pool: Pool) -> dict[str, str]:
     return dict(Query.objects.filter(dataset__pool=pool).values_list("text", "group__split"))
 
 
+@pytest.mark.at_length
 def test_the_shares_are_kept_in_every_set_size(pool: Pool, add_query: Callable[..., Query]) -> None:
     gold(add_query, range(400))
     assert splits.assign(pool) == {"train": 280, "val": 60, "test": 60}
@@ -50,6 +51,7 @@ def test_a_second_call_changes_nothing_and_fills_what_has_come(pool: Pool, add_q
     assert set(after.values()) == {"train", "val", "test"}
 
 
+@pytest.mark.at_length
 def test_the_answer_depends_on_the_seed_and_not_on_the_order(pool: Pool, add_query: Callable[..., Query]) -> None:
     numbers = list(range(80))
     random.Random(3).shuffle(numbers)

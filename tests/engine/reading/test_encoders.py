@@ -86,6 +86,7 @@ def test_a_tenth_is_held_out_in_whole_groups_and_no_scorer_reads_it(monkeypatch:
 
 
 @pytest.mark.usefixtures("large")
+@pytest.mark.at_length
 def test_on_two_cores_a_large_pool_learns_what_it_does_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: dict[int, set[str]] = {}
 

@@ -67,6 +67,7 @@ def test_the_network_reads_what_is_not_zero_and_says_what_a_dense_one_says() -> 
         ),
     ],
 )
+@pytest.mark.at_length
 def test_it_goes_on_to_the_same_policy(changes: dict) -> None:
     config = settings(**changes)
     train, val = sparse(200, 0), sparse(40, 1)

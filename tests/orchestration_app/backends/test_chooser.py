@@ -70,6 +70,7 @@ def test_a_learners_version_reads_no_query_and_is_measured_as_any() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
+@pytest.mark.at_length
 def test_a_worker_trains_it_the_gate_lets_it_pass_and_it_is_rolled_back(
     pool: Pool, model: RouterModel, rows: SimpleNamespace
 ) -> None:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 TASK = {"task": "I was charged twice"}
 
 
+@pytest.mark.at_length
 def test_a_checked_pool_has_to_be_ready(
     crew: Pool,
     conducted: Callable[..., Any],
@@ -91,6 +92,7 @@ def test_a_call_that_is_free_says_that_the_month_is_spent(
     assert told["missing"][0]["why"] == "The month's limit of 0.8 for the pool is spent."
 
 
+@pytest.mark.at_length
 def test_calls_stay_within_the_months_limit_and_what_does_not_fit_is_missing(
     crew: Pool, priced: None, app: Application, client: Client, admin_user: Any
 ) -> None:

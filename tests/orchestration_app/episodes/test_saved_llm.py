@@ -42,6 +42,7 @@ def nothing_in_the_settings(settings: Any) -> None:
     settings.INTERNAL_HOSTS = ()
 
 
+@pytest.mark.at_length
 def test_it_composes_the_answer_from_the_moment_it_is_saved(
     crew: Pool, conducted: Callable[..., Any], executor: Callable[..., Executor], app: Application, agents: Served
 ) -> None:

@@ -149,6 +149,7 @@ def test_an_amount_of_an_earlier_message_needs_approval_too(held: None, app: App
         assert not Step.objects.filter(agent=1, attempts__gt=0).exists()
 
 
+@pytest.mark.at_length
 def test_an_amount_in_the_answer_to_a_question_is_approved_before_the_agent_reads_it(
     conducted: Callable[..., Any], executor: Callable[..., Executor], crew: Pool, app: Application
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_refused_call_is_never_made_and_its_part_is_missing(held: None, crew: 
     ("away", "word"),
     [({"available": False}, "paused"), ({"state": "retired", "retired_at": timezone.now()}, "retired")],
 )
+@pytest.mark.at_length
 def test_an_agent_that_went_away_while_its_call_waited_is_not_called(
     held: None, crew: Pool, app: Application, client: Client, admin_user: Any, away: dict[str, Any], word: str
 ) -> None:
@@ -204,6 +206,7 @@ def test_an_agent_that_went_away_while_its_call_waited_is_not_called(
     assert ops.post(f"/api/episodes/{late}/approval/", {"approve": False}).json()["status"] == "partial"
 
 
+@pytest.mark.at_length
 def test_a_reply_that_nothing_waits_for_is_told_what_became_of_the_call(
     held: None, crew: Pool, app: Application
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_day_that_is_written_while_its_text_is_erased_is_read_again(
     assert len(contents(archive)) == ArchivedDay.objects.count() == 1
 
 
+@pytest.mark.at_length
 def test_two_who_erase_from_one_file_both_succeed(
     answered: Answered, pool: Pool, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

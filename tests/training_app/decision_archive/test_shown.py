@@ -101,6 +101,7 @@ def test_the_list_leads_to_the_archive_with_its_filters(old: uuid.UUID, browser:
     assert 'href="/p/support/decisions/archive/?q=billing&amp;"' in page
 
 
+@pytest.mark.at_length
 def test_the_archive_is_searched_in_parts(answered: Answered, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(5):
         answered(f"parcel {n}", 40 + n)
@@ -186,6 +187,7 @@ def listed(pool: Pool) -> Any:
 
 
 @pytest.mark.both_databases
+@pytest.mark.at_length
 def test_the_api_lists_the_archive_behind_the_database(
     answered: Answered, pool: Pool, listed: Any, settings: Any
 ) -> None:

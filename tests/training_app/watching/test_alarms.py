@@ -29,6 +29,7 @@ def test_it_opens_once_and_keeps_its_newest_evidence(pool: Any, webhook: Any) ->
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 @pytest.mark.parametrize("of_the_site", [True, False])
+@pytest.mark.at_length
 def test_of_processes_that_see_it_at_once_one_opens_it(transactional_db: None, of_the_site: bool) -> None:
     from agents_app import pools
 

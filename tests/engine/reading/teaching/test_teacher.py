@@ -103,6 +103,7 @@ def test_what_an_agent_was_not_asked_teaches_nothing(tiny: Path, fitted: Teacher
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.at_length
 def test_the_graph_gives_torchs_vectors(tmp_path: Path, pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = make_teacher(tmp_path / "teacher", pooling=pooling)
     monkeypatch.setattr(teacher_fit, "LIKE", 2.0)  # no int8

@@ -83,6 +83,7 @@ def test_imitation_does_what_the_paths_do() -> None:
     assert np.mean(same) > 0.9
 
 
+@pytest.mark.at_length
 def test_logged_episodes_of_another_policy_teach_a_better_one() -> None:
     """Random episodes, with their propensities: no agent is called while learning."""
     environment = identity()
