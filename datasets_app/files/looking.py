@@ -20,8 +20,14 @@ from training_app.engine.data.examples import Agent, RowError
 from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, short
 
 SHOWN = 5
+#: What the name of a column begins with that holds what a model said: "Predicted team" is nobody's label.
+PREDICTED = frozenset(
+    {"predicted", "prediction", "suggested", "proposed", "vorhergesagt", "vorgeschlagen", "предсказанный"}
+)
 #: Characters of a column's name at most; cells that tell it from what stands below, which are numbers or repeat.
 LONGEST_NAME, NUMBERED, REPEATED = 30, 5, 30
+#: What a column of whole conversations is called.
+MESSAGES = ("messages", "conversation", "conversations", "dialogue", "dialog", "turns")
 #: What numbers the rows of somebody's table: one word with a number in it, as "4711", "T-104" or "#17b".
 TICKET_NUMBER = re.compile(r"#?[A-Za-z]{0,10}[-_./ ]?\d[\w./-]*")
 
@@ -251,13 +257,17 @@ def _guess(
     headings = {
         column.name: (column.name, *entry.headings) for column, entry in query_columns.entries() if not entry.row
     }
-    names_of = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
+    names_of = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}, "messages": MESSAGES}
     named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in names_of.items()}
     names, cells = _candidates(columns, body)
     texts = [by_name[name] for name in names_of["text"] if name in by_name]
     # "Customer message" is a message, "message type" is none.
     texts += [key for name, key in by_name.items() if name.rpartition(" ")[2] in names_of["text"]]
     named["text"] = next((key for key in texts if not _numbers_rows(cells[key])), None)
+    if named["suggested_agents"] is None:
+        named["suggested_agents"] = next(
+            (key for name, key in by_name.items() if name.split(" ")[0] in PREDICTED), None
+        )
     likely = {
         key: name
         for key, name in names.items()

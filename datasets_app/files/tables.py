@@ -28,6 +28,15 @@ from training_app.engine.data.files import json_cell, own_row
 OWN = {"jsonl": Reading("objects"), "csv": Reading("csv"), "txt": Reading("lines")}
 
 
+#: By what names other programs say who wrote a message and what, and what they call the two sides (Intercom, ShareGPT, chat exports).
+SPEAKS, SPOKEN = ("from", "author", "sender", "speaker", "author_type"), ("value", "body", "text", "message")
+ROLES = {
+    **dict.fromkeys(("user", "human", "customer", "end_user", "client", "visitor", "contact", "lead", "guest"), "user"),
+    **dict.fromkeys(("assistant", "gpt", "bot", "agent", "admin", "operator", "staff", "support", "ai"), "assistant"),
+    "system": "system",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class AnnotatorAnswer:
     """What one annotator of a file said: their name there, the agents, and those asked about where that is not all."""
@@ -271,6 +280,8 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
     }
     if isinstance(values.get("messages"), str):
         values["messages"] = json_cell(values["messages"], "messages")
+    if isinstance(values.get("messages"), list):
+        values["messages"] = [_message(message) for message in values["messages"]]
     for ours in ("id", "split"):
         if isinstance(values.get(ours), float) and values[ours].is_integer():
             values[ours] = int(values[ours])
@@ -291,6 +302,17 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
             if key not in read and name and name not in COLUMNS and value not in (None, ""):
                 values[name] = value
     return Task(values, answers, predictions)
+
+
+def _message(message: Any) -> Any:
+    """A message by the names that we have for its parts, where it goes by the names of others; as it is where it does not."""
+    if not isinstance(message, dict) or "role" in message or "content" in message:
+        return message
+    who = next((message[key] for key in SPEAKS if key in message), None)
+    who = who.get("type", who.get("role")) if isinstance(who, dict) else who
+    what = next((message[key] for key in SPOKEN if key in message), None)
+    role = ROLES.get(str(who).strip().lower())
+    return message if role is None or what is None else {"role": role, "content": what}
 
 
 def _name(key: str, names: Sequence[str] | None) -> str:

@@ -219,8 +219,12 @@ def _flat(values: list[Any]) -> Iterator[Any]:
                 value[-1] if value and not isinstance(value[-1], list) else json.dumps(value)
             )  # a taxonomy's path: its end
         elif isinstance(value, dict):
-            name = next((value[key] for key in ("text", "name", "label", "value", "id") if value.get(key)), None)
-            yield name if isinstance(name, str | int) else json.dumps(value, ensure_ascii=False)
+            names = [value[key] for key in ("text", "name", "label", "value") if key in value]
+            name = next((name for name in names if name), value.get("id") if not names else None)
+            if isinstance(name, list):
+                yield from _flat(name)
+            elif name is not None or not names:
+                yield name if isinstance(name, str | int) else json.dumps(value, ensure_ascii=False)
         elif value not in (None, ""):
             yield value
 

@@ -18,6 +18,7 @@ from agents_app.models import Pool
 from datasets_app import tasks
 from datasets_app.files import checking, looking, tables
 from datasets_app.models import Import, Query
+from training_app.engine.data.conversations import before
 from training_app.engine.data.examples import Agent, Row, RowError
 
 AGENTS = tuple(Agent(n, name, "", (), name[:2].upper()) for n, name in enumerate(("Billing", "Account", "Shipping")))
@@ -366,3 +367,52 @@ def test_it_is_red_when_nothing_went_in(reviewer: Client, pool: Pool) -> None:
     assert "rw-note-error" in page
     assert "Nothing was imported" in page
     assert "Label them" not in page
+
+
+def read_whole(name: str, content: bytes) -> list[tables.FileRow]:
+    """The rows of a file by what is guessed of it; none is bad."""
+    reading = looking.look(io.BytesIO(content), name, AGENTS).reading
+    rows = list(tables.rows(io.BytesIO(content), reading, AGENTS))
+    assert not [row for row in rows if isinstance(row, RowError)]
+    return [row for row in rows if isinstance(row, tables.FileRow)]
+
+
+def test_what_was_predicted_is_a_suggestion_beside_what_is_right() -> None:
+    lines = [
+        "Query;Predicted team;Confidence;Correct team",
+        *(f"{text};Account;0,8{n};Billing" for n, text in enumerate(TEXTS)),
+    ]
+    rows = read_whole("scored.csv", "\n".join(lines).encode())
+    assert [row.required for row in rows] == [frozenset({0})] * 4
+    assert [one.required for row in rows for one in row.suggested] == [frozenset({1})] * 4
+
+
+@pytest.mark.parametrize(
+    ("speaks", "spoken", "user", "bot"),
+    [
+        ("from", "value", "human", "gpt"),
+        ("sender", "text", "Customer", "Agent"),
+        ("author", "body", {"type": "user"}, {"type": "bot"}),
+    ],
+)
+def test_messages_by_the_names_of_other_programs_are_a_conversation(
+    speaks: str, spoken: str, user: Any, bot: Any
+) -> None:
+    said = [
+        {speaks: user, spoken: "hello there"},
+        {speaks: bot, spoken: "what is it?"},
+        {speaks: user, spoken: TEXTS[0]},
+    ]
+    content = json.dumps([{"id": f"c{n}", "conversations": said, "team": "Billing"} for n in range(3)]).encode()
+    row = read_whole("chats.json", content)[0]
+    assert (str(row.text), row.required) == (TEXTS[0], frozenset({0}))
+    assert [message.role for message in before(row.text)] == ["user", "assistant"]
+
+
+def test_a_field_of_a_ticket_names_agents_by_its_value_and_never_by_its_number() -> None:
+    tickets = [
+        {"description": text, "fields": [{"id": 1, "value": [["Billing"], ["Shipping", "Billing"], [], "Account"][n]}]}
+        for n, text in enumerate(TEXTS)
+    ]
+    rows = read_whole("tickets.json", json.dumps({"tickets": tickets}).encode())
+    assert [row.required for row in rows] == [frozenset({0}), frozenset({0, 2}), frozenset(), frozenset({1})]
