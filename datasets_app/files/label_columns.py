@@ -132,14 +132,15 @@ def marked(names: Mapping[str, str], cells: Cells, values: Values) -> dict[str, 
 
 
 def _names_one(name: str, values: Values) -> bool:
-    """Whether a column goes by an agent's name or code, or by a word for none of them; a number is a place, no name."""
+    """Whether a column goes by an agent's name or code, or by a word for none of them; a number is a place, no name. Of a longer name,
+    as "Needs Billing?", a person is asked what it means."""
     part = name.rpartition(".")[2].strip() or name
     if not part or part.isdecimal():
         return False
     try:
         values.agents_of(part)
     except Unknown:
-        return False
+        return values.speaks_of(part) == 1
     return True
 
 

@@ -236,7 +236,7 @@ def _argilla_nested(values: Values) -> Task:
     if isinstance(text, list) or isinstance(values["fields"].get("chat"), list):
         row |= {"messages": values["fields"].get("chat") or text, "text": None}
     answers, discarded = [], False
-    for responses in (values.get("responses") or {}).values():
+    for responses in _by_question(values.get("responses")).values():
         for response in responses if isinstance(responses, list) else ():
             if response.get("status") not in (None, "submitted"):
                 discarded = True
@@ -248,7 +248,9 @@ def _argilla_nested(values: Values) -> Task:
             )
         break  # of several questions the first
     predictions = []
-    for suggestion in (values.get("suggestions") or {}).values():
+    listed = values.get("suggestions") or {}
+    suggestions = {one.get("question_name"): one for one in listed} if isinstance(listed, list) else listed
+    for suggestion in suggestions.values():
         if isinstance(suggestion, dict) and suggestion.get("value") is not None:
             source = str(suggestion.get("agent") or "Argilla")
             predictions.append(
@@ -258,6 +260,18 @@ def _argilla_nested(values: Values) -> Task:
     return Task(
         row, tuple(answers), tuple(predictions), "its response was discarded" if discarded and not answers else ""
     )
+
+
+def _by_question(responses: Any) -> dict[str, Any]:
+    """Responses as Argilla 2 has them, by question; before, each person's stood together: {"user_id", "status", "values": {question:
+    {"value"}}}."""
+    if not isinstance(responses, list):
+        return responses or {}
+    by_question: dict[str, Any] = {}
+    for response in responses:
+        for question, answer in (response.get("values") or {}).items():
+            by_question.setdefault(question, []).append({**response, "value": answer.get("value")})
+    return by_question
 
 
 def _listed(value: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from agents_app.files.formats import Reading, Record
 from agents_app.files.limited import JOB, Limits, Position
 from datasets_app.files import label_columns, shapes
 from datasets_app.files.shapes import Annotation, Prediction, Task
-from datasets_app.files.values import Unknown, Values
+from datasets_app.files.values import NONE_WORDS, Unknown, Values
 from datasets_app.queries import query_columns
 from datasets_app.traces import exports
 from datasets_app.traces.spans import BadSpan, Span
@@ -165,7 +165,43 @@ def _suggested(prediction: Prediction, values: Values) -> Suggested:
 
 
 def tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tuple[int, Task] | RowError]:
-    """(line, what it says) of each record that is not blank, behind the header."""
+    """(line, what it says) of each record that is not blank, behind the header. Records of one text that follow each other, each with
+    another label, are one query that needs all of them: so a table has them in which each row names one agent."""
+    held: tuple[int, Task] | None = None
+    for found in _single_tasks(records, reading):
+        if held is not None and not isinstance(found, RowError) and (both := _labels_of_one(held[1], found[1])):
+            held = (held[0], both)
+            continue
+        if held is not None:
+            yield held
+        held = None if isinstance(found, RowError) else found
+        if isinstance(found, RowError):
+            yield found
+    if held is not None:
+        yield held
+
+
+def _labels_of_one(task: Task, other: Task) -> Task | None:
+    """Two records as one where they are the same but for their ids and the agents that they name; None where they are not, or where it
+    is said who labeled: people may disagree."""
+    labels: list[str] = []
+    if not isinstance(task.values.get("text"), str) or {**task.values, "id": None} != {**other.values, "id": None}:
+        return None
+    for one in (task, other):
+        if len(one.answers) != 1 or one.predictions or one.answers[0].by or one.answers[0].about is not None:
+            return None
+        said = one.answers[0].labels
+        parts = said if isinstance(said, list) else [said] if isinstance(said, str) else []
+        if not parts or any(not isinstance(part, str) or normalise(part) in (*NONE_WORDS, "") for part in parts):
+            return None
+        labels += parts
+    if len(set(map(normalise, labels))) < len(labels):
+        return None
+    return replace(task, answers=(replace(task.answers[0], labels=labels),))
+
+
+def _single_tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tuple[int, Task] | RowError]:
+    """`tasks`, each of one record."""
     names: list[str] | None = None
     is_table = reading.kind in ("table", "xlsx")
     skip = reading.skip if is_table else 0

@@ -32,6 +32,7 @@ _MAYBE_BETWEEN = rf"(\s*[;؛,、،|/+&#\r\n]\s*|\s+(?:{_AND})\s+)"
 _SURELY_BETWEEN = r"[;؛|\r\n]"
 #: How German and the Nordic languages write their letters where a keyboard has none of them.
 _WRITTEN_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "æ": "ae", "å": "aa"})
+WORD = r"\w+"
 #: A guess at what an unknown value means is as like it as this, at least.
 LIKE = 0.55
 #: Characters of a cell that may name several agents by parts of their names.
@@ -172,6 +173,11 @@ class Values:
             return False
         return True
 
+    def speaks_of(self, part: str) -> int:
+        """How many agents' names stand in a text, as words."""
+        plain = _words(part)
+        return sum(name in plain for name in {_words(agent.name) for agent in self._agents} if name.strip())
+
     def guess(self, part: str) -> Agent | None:
         """The agent whose name is most like an unknown value, or that alone has it as a keyword; None where there is none."""
         plain = normalise(part)
@@ -186,6 +192,11 @@ class Values:
         scored = [(_alike(plain, normalise(agent.name)), -agent.id, agent) for agent in self._agents]
         best = max(scored, key=lambda candidate: candidate[:2], default=None)
         return best[2] if best and best[0] >= LIKE else None
+
+
+def _words(text: str) -> str:
+    """A text's words with a space on either side of each."""
+    return f" {' '.join(re.findall(WORD, normalise(text)))} "
 
 
 def _letters(name: str) -> str:

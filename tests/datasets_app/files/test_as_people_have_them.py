@@ -416,3 +416,47 @@ def test_a_field_of_a_ticket_names_agents_by_its_value_and_never_by_its_number()
     ]
     rows = read_whole("tickets.json", json.dumps({"tickets": tickets}).encode())
     assert [row.required for row in rows] == [frozenset({0}), frozenset({0, 2}), frozenset(), frozenset({1})]
+
+
+@pytest.mark.parametrize(
+    ("heading", "lines", "wanted"),
+    [
+        ("text,agent", ["a,Billing", "a,Shipping", "a,Account", "b,Billing"], [{0, 1, 2}, {0}]),
+        ("id,text,agent", ["1,a,Billing", "2,a,Shipping"], [{0, 2}]),
+        ("text,agent,annotator", ["a,Billing,ana", "a,Shipping,ben"], [None, None]),  # two people, who may disagree
+        ("text,agent", ["a,Billing", "a,none"], [{0}, set()]),
+        ("text,agent", ["a,Billing", "a,Billing"], [{0}, {0}]),
+        ("text,agent", ["a,Billing", "b,Account", "a,Shipping"], [{0}, {1}, {2}]),  # as from two lists
+        ("text,agent,channel", ["a,Billing,mail", "a,Shipping,chat"], [{0}, {2}]),
+    ],
+)
+def test_rows_of_one_text_that_each_name_an_agent_are_one_query(
+    heading: str, lines: list[str], wanted: list[set[int] | None]
+) -> None:
+    rows = read_whole("long.csv", "\n".join([heading, *lines]).encode())
+    assert [row.required for row in rows] == [None if one is None else frozenset(one) for one in wanted]
+
+
+def test_a_column_that_asks_for_one_agent_is_a_mark_of_it() -> None:
+    lines = [
+        "Question,Needs billing?,Shipping needed",
+        *(f"{text},{'yes' if n % 2 else 'no'},no" for n, text in enumerate(TEXTS)),
+    ]
+    looked = looking.look(io.BytesIO("\n".join(lines).encode()), "asked.csv", AGENTS)
+    assert set(looked.reading.further.values()) == {"mark"}
+    checked = checking.check(io.BytesIO("\n".join(lines).encode()), looked.reading, AGENTS)
+    assert [(one.value, one.guess and one.guess.name) for one in checked.strange] == [("Needs billing?", "Billing")]
+
+
+def test_responses_of_the_first_argilla_stand_by_person() -> None:
+    records = [
+        {
+            "fields": {"text": text},
+            "responses": [{"user_id": "ana", "status": "submitted", "values": {"label": {"value": ["Billing"]}}}],
+            "suggestions": [{"question_name": "label", "value": "Account", "agent": "gpt", "score": 0.7}],
+        }
+        for text in TEXTS
+    ]
+    row = read_whole("records.json", json.dumps(records).encode())[0]
+    assert [(one.by, one.required) for one in row.answers] == [("ana", frozenset({0}))]
+    assert [(one.source, one.required) for one in row.suggested] == [("gpt", frozenset({1}))]
