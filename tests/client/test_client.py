@@ -235,3 +235,17 @@ def test_an_answer_that_lacks_a_field_is_refused_with_what_it_lacks(
     with pytest.raises(Refused, match=lacks) as raised:
         called([(200, body, {})], method, *words)
     assert raised.value.code == "unknown"
+
+
+@pytest.mark.parametrize("text", ["half a pair \ud83d", "Größe 👍"])
+def test_any_text_is_sent_for_the_server_to_judge(text: str) -> None:
+    sent: list[Any] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Content-Type"] == "application/json"
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json=GOOD)
+
+    with Client("http://x", "k", transport=httpx.MockTransport(answer)) as client:
+        client.route(text)
+    assert [body["query"] for body in sent] == [text]

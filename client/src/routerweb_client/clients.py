@@ -1,6 +1,7 @@
 """The two clients. What they share are plain functions and small objects: a call's tries, the circuit, the exported model."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -105,10 +106,14 @@ class _Shared(Generic[Http, Transport]):
         return Tries(self._timeout, 1 if trial else self._retries + 1)
 
     def _sent(self, request: Request, tries: Tries) -> dict[str, Any]:
-        """What httpx sends for a request."""
+        """What httpx sends for a request: JSON in ASCII, which holds any text, half a surrogate pair too, for the server to judge."""
+        body: dict[str, Any] = {}
+        if request.body is not None:
+            body["content"] = json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode("ascii")
+            body["headers"] = {"Content-Type": "application/json"}
         return {
-            "method": request.method, "url": request.path, "json": request.body, "params": request.params,
-            "extensions": {"timeout": Timeouts(tries)},
+            "method": request.method, "url": request.path, "params": request.params,
+            "extensions": {"timeout": Timeouts(tries)}, **body,
         }  # fmt: skip
 
     def _next(self, tries: Tries, reply: Reply | None, error: httpx.TransportError | None) -> float | None:
