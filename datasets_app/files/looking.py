@@ -145,15 +145,15 @@ def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list
 
 def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
     """(how many titles stand above a table, whether a row of names follows): by names that we know, else by how a row is unlike those
-    below it. A known name that stands in its column again is what a cell holds ("chat", in a column of channels), and so is a single
-    one behind a row that is as full: titles mostly fill fewer cells."""
+    below it. A known name that another row has in its column is what a cell holds ("chat", in a column of channels), and so is a
+    single one behind a row that is as full: titles mostly fill fewer cells."""
     headings = known_names()
     plain = [[plain_name(cell) for cell in cells] for cells in rows]
     fullest = 0
     for place, names in enumerate(plain[:TITLES]):
         filled = [name for name in names if name]
         known = sum(
-            name in headings and sum(name in other[column : column + 1] for other in plain) == 1
+            name in headings and not any(name in other[column : column + 1] for other in plain if other != names)
             for column, name in enumerate(names)
         )
         enough = known and (len(filled) > fullest or known > 1)

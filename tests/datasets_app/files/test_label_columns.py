@@ -121,3 +121,9 @@ def test_queries_that_speak_of_what_agents_are_called_by_are_no_labels(
     assert reading.columns.get("required_agents") == ("3" if team else None)
     assert take(shop, content, reading).rejected == 0
     assert set(Query.objects.values_list("text", flat=True)) == set(SPOKEN)
+
+
+def test_a_header_that_stands_on_every_page_is_one(house: Dataset) -> None:
+    page = [("Message", "Team"), ("pillows please", "Housekeeping"), ("a table for two", "Restaurant")]
+    reading = look(house, "printed.csv", csv(";", page[0], [*page[1:], *page]).encode()).reading
+    assert (reading.skip, reading.header, reading.columns) == (0, True, {"required_agents": "1", "text": "0"})
