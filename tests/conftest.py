@@ -160,7 +160,7 @@ def chromium() -> str:
     reason = "Chromium is not installed: neither CHROMIUM nor the PATH names one."
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(reason)
-    pytest.skip(reason)
+    pytest.skip(reason)  # `make test` is to run where there is no browser; CI asks for one
 
 
 @pytest.fixture(scope="session")

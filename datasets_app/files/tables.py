@@ -190,8 +190,8 @@ def _labels_of_one(task: Task, other: Task) -> Task | None:
     for one in (task, other):
         if len(one.answers) != 1 or one.predictions or one.answers[0].by or one.answers[0].about is not None:
             return None
-        said = one.answers[0].labels
-        parts = said if isinstance(said, list) else [said] if isinstance(said, str) else []
+        own = one.answers[0].labels
+        parts = own if isinstance(own, list) else [own] if isinstance(own, str) else []
         if not parts or any(not isinstance(part, str) or normalise(part) in (*NONE_WORDS, "") for part in parts):
             return None
         labels += parts

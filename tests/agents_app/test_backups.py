@@ -256,7 +256,7 @@ def test_what_only_sqlite_would_keep_is_written_so_that_both_take_it(tmp_path: P
     """Rows from before texts were checked: PostgreSQL refuses them, so only SQLite ever had some."""
     pool = _fill()
     agent = Agent.objects.get(pool=pool, number=0)
-    if connection.vendor != "sqlite":
+    if connection.vendor != "sqlite":  # the rows that the test begins with cannot be written there
         pytest.skip("PostgreSQL refuses half a surrogate pair, NUL and too long a text, so no backup of it holds any")
     Agent.objects.filter(pk=agent.pk).update(keywords=["\ud800", "fine"], description="a\0b", unavailable_why="w" * 300)
     AuditEntry.objects.create(

@@ -97,7 +97,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> 
     (folder / "shop").mkdir()
     write_folder(folder / "shop")
     if on_postgresql.binary("initdb") is None and os.environ.get("REQUIRE_POSTGRESQL") != "1":
-        pytest.skip("PostgreSQL is not installed.")
+        pytest.skip("PostgreSQL is not installed.")  # `make test` is to run without it; CI asks for it
     with contextlib.ExitStack() as stack:
         # Not in pytest's folder, which PostgreSQL's user may not enter.
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="routerweb-alerts-", ignore_cleanup_errors=True))

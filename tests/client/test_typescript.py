@@ -36,7 +36,7 @@ def _lacking(what: str) -> None:
     """Skips a test for what this machine lacks; where everything is required (as in CI) it fails."""
     if os.environ.get("REQUIRE_CLIENTS") == "1":
         pytest.fail(what)
-    pytest.skip(what)
+    pytest.skip(what)  # `make test` is to run without Node; CI asks for it
 
 
 def test_the_client_and_its_adapter(package: Path) -> None:

@@ -60,7 +60,7 @@ class Reader:
         return np.zeros(self.agents, np.float32) if self.router is None else self.router.reader.log_odds([text])[0]
 
     def one_shot(self, log_odds: FloatArray) -> FloatArray:
-        """The set router's sets by log-odds float32[N, A], as 0 and 1 float32[N, A]."""
+        """The set router's sets by log-odds float32[N, A] alone, not by what says whether anybody is needed, as 0 and 1."""
         if self.router is None:
             return np.zeros_like(log_odds)
         chosen, _, _ = greedy(

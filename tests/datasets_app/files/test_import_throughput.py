@@ -65,7 +65,7 @@ def test_a_file_is_never_held_whole(dataset: Dataset, monkeypatch: pytest.Monkey
 
 def test_a_batch_looks_each_of_its_queries_up_by_its_hash(dataset: Dataset) -> None:
     """And does not walk through the dataset, which makes an import slower with each batch."""
-    if connection.vendor != "sqlite":
+    if connection.vendor != "sqlite":  # a plan of fifty rows would say nothing there
         pytest.skip("PostgreSQL plans by the tables' sizes, and reads a small one whole")
     rows = b"".join(b'{"text": "query %d"}\n' % number for number in range(50))
     with CaptureQueriesContext(connection) as captured:
@@ -84,7 +84,7 @@ def test_a_connection_is_as_it_was_after_an_import(dataset: Dataset, monkeypatch
         with connection.cursor() as cursor:
             return [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in inserting.ROOMY]
 
-    if connection.vendor != "sqlite":
+    if connection.vendor != "sqlite":  # PRAGMAs are what the test is about
         pytest.skip("PostgreSQL has no such settings: nothing is changed there")
     before, during = settings(), []
     imports.read_file(

@@ -110,7 +110,7 @@ def test_a_witness_says_whether_anybody_is_needed() -> None:
         np.array([[-0.5, -1.5, 0.3]], np.float32),
         np.ones((1, 3), bool),
     )
-    nobody, anybody = (greedy(rule, x, np.array([said]), every)[0][0].tolist() for said in (-3.0, 3.0))
+    nobody, anybody = (greedy(rule, x, np.array([needed]), every)[0][0].tolist() for needed in (-3.0, 3.0))
     assert nobody == [False] * 3
     assert anybody == greedy(rule, x, None, every, SetLimits(min_agents=1))[0][0].tolist()
     assert greedy(replace(rule, by_needed=False), x, np.array([-3.0]), every)[0].any()

@@ -146,8 +146,8 @@ class BayesPolicy:
         """
         min_agents, max_agents, margin, allowed = limits
         costs = None if self.costs is None else self.costs.astype(np.float64)
-        said = needed if self.by_needed else None
-        task = Task(self.goal, self._p(x, available), costs, available, min_agents, max_agents, margin, said)
+        p, needed = self._p(x, available), needed if self.by_needed else None
+        task = Task(self.goal, p, costs, available, min_agents, max_agents, margin, needed)
         if self.pairs is not None:
             best = best_joint(task, self.pairs.z(x), self.pairs.matrix, allowed, self.pairs.within)
         else:
@@ -168,8 +168,8 @@ class BayesPolicy:
             selected, order = np.zeros(x.shape, np.bool_), np.full(x.shape, -1, np.int64)
             steps = np.zeros(len(x), np.int64)
             for row in range(len(x)):
-                said = None if needed is None else float(needed[row])
-                chosen, steps[row], _full = self.walk(x[row], available[row], limits, said)
+                needed_here = None if needed is None else float(needed[row])
+                chosen, steps[row], _full = self.walk(x[row], available[row], limits, needed_here)
                 selected[row, chosen] = True
                 order[row, : len(chosen)] = chosen
             return selected, order, steps
@@ -268,8 +268,8 @@ class BayesPolicy:
         elif len(x) > MANY_AGENTS and self.goal == PRIMARY and not margin and not min_agents:
             return self._of_many(x, available, limit, bool(max_agents), needed)
         else:
-            said = None if needed is None else np.array([needed])
-            every, places = self.gains(x[None], available[None], min(min_agents, limit), max_agents, said)
+            needs = None if needed is None else np.array([needed])
+            every, places = self.gains(x[None], available[None], min(min_agents, limit), max_agents, needs)
             order, size = places[0].tolist(), sum(gain > margin for gain in every[0].tolist())
         size = min(max(size, min_agents), limit)  # as in `sets`, which takes a batch
         size = min(size, int(np.count_nonzero(available)))

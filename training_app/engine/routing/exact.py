@@ -60,7 +60,7 @@ class Task:
         return np.ones(len(self.p), np.bool_) if self.available is None else self.available
 
     @property
-    def said(self) -> Floats | None:
+    def needs(self) -> Floats | None:
         """`needed` of a batch of one."""
         return None if self.needed is None else np.array([self.needed])
 
@@ -128,7 +128,7 @@ class _Search:
         gone = [a for a in self.order if a in outside]
         order = held + rest + gone
         costs = None if self.task.costs is None else self.task.costs[order][None]
-        worth = expected_worth(self.task.goal, self.task.p[order][None], costs, self.task.said)[0]
+        worth = expected_worth(self.task.goal, self.task.p[order][None], costs, self.task.needs)[0]
         worth = worth - self.task.margin * np.arange(len(worth))
         first, last = len(held), len(held) + len(rest)
         if self.sized:
@@ -282,15 +282,15 @@ def _best(task: Task, listed: list[int], table: Floats, allowed: Allowed | None)
     out[listed] = False
     sets, sizes = members(len(listed)), _numbers(len(listed))[1]
     limited = allowed is not None or task.max_agents or task.min_agents
-    if task.said is not None and not out.any():
-        table = as_needed("exact", table[None], task.said)[0]  # P of every set is what it is worth for this goal
+    if task.needs is not None and not out.any():
+        table = as_needed("exact", table[None], task.needs)[0]  # P of every set is what it is worth for this goal
     if task.goal == PRIMARY and not (limited or task.margin or out.any()) and table.max() > MAJORITY:
         return _likeliest_first(sets[int(table.argmax())], listed, table)
     costs = None if task.costs is None else task.costs[listed]
     worth = expected_joint(task.goal, table, task.p[out], costs)
-    if task.said is not None and out.any():
+    if task.needs is not None and out.any():
         spent = 0.0 if costs is None else (sets @ costs)[None]
-        worth = as_needed(task.goal, worth[None], task.said, spent)[0]
+        worth = as_needed(task.goal, worth[None], task.needs, spent)[0]
     if task.margin:
         worth = worth - task.margin * sizes
     if limited:
