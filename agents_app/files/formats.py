@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, cast
 
+from agents_app.files.json_records import named, names_of, records_in
 from training_app.engine.data.examples import RowError
 from training_app.engine.data.file_rows import short
 from training_app.engine.data.files import MAX_LINE, own_table, read_objects, read_records, read_rows
@@ -151,45 +152,6 @@ def _object(stream: BinaryIO) -> Iterator[Record | RowError]:
     yield from enumerate(records_in(whole), start=1)
 
 
-#: Lists within one record, and no lists of records.
-INNER = (
-    "messages", "annotations", "completions", "predictions", "responses", "suggestions", "options", "spans", "dialogue",
-    "conversation",
-)  # fmt: skip
-
-
-def records_in(whole: Any) -> list[dict[str, Any]]:
-    """The records in a JSON value: its longest list of objects, wherever it stands; else the objects that it holds by their ids; else
-    the value itself."""
-    level = [whole]
-    while level:
-        lists = [
-            value
-            for item in level
-            if isinstance(item, dict)
-            for name, value in item.items()
-            if name not in INNER and isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
-        ]
-        by_id = [records for item in level if (records := _by_id(item))]
-        if lists or by_id:
-            return max(lists or by_id, key=len)
-        level = [value for item in level if isinstance(item, dict) for value in item.values()][:100_000]
-    return [whole] if isinstance(whole, dict) else []
-
-
-def _by_id(by_key: Any) -> list[dict[str, Any]]:
-    """The records of an object that has each under its id: two or more, alike in their keys."""
-    if (
-        not isinstance(by_key, dict)
-        or len(by_key) < 2
-        or not all(isinstance(value, dict) and value for value in by_key.values())
-    ):
-        return []
-    keys = [set(value) for value in by_key.values()]
-    alike = 2 * len(set.intersection(*keys)) > len(set.union(*keys))
-    return [{"id": key, **value} for key, value in by_key.items()] if alike else []
-
-
 # ---------------------------------------------------------------------------------------------------- JSON arrays
 
 _DECODER = json.JSONDecoder(parse_constant=lambda name: None)
@@ -197,7 +159,7 @@ _BETWEEN = " \t\r\n,"
 
 
 def _array(stream: BinaryIO) -> Iterator[Record | RowError]:
-    """The elements of one JSON array, of objects or of texts, as they come; the line is the element's number."""
+    """The elements of one JSON array, of objects, of texts or of rows, as they come; the line is the element's number."""
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
     try:
         yield from _elements(text)
@@ -210,6 +172,7 @@ def _elements(text: io.TextIOWrapper) -> Iterator[Record | RowError]:
     if not held.startswith("["):
         raise Unreadable(gettext_noop("The file does not begin with “[”, as a JSON array does."))
     at, number, over = 1, 0, False
+    names: list[str] = []  # of the columns, where the elements are rows
     tried = 0  # characters of an element that did not end yet, when it was last tried
     while True:
         while at < len(held) and held[at] in _BETWEEN:
@@ -241,5 +204,10 @@ def _elements(text: io.TextIOWrapper) -> Iterator[Record | RowError]:
             yield number, value
         elif isinstance(value, str):
             yield number, {"text": value}
+        elif isinstance(value, list) and number == 1 and (names := names_of(value)):
+            continue
+        elif isinstance(value, list):
+            yield number, named(value, names)
         else:
-            yield RowError(number, f"must be an object or a text, not {type(value).__name__}", excerpt=short(value))
+            reason = f"must be an object, a text or a list, not {type(value).__name__}"
+            yield RowError(number, reason, excerpt=short(value))

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 import yaml
 
 from agents_app.files import roster_tables
-from agents_app.files.detecting import NAMES, detect, encoding_of, plain_name
+from agents_app.files.detecting import detect, encoding_of
 from agents_app.files.formats import Reading, Unreadable, gettext_noop
+from agents_app.files.names import NAMES, plain_name
 from training_app.engine.data import examples as data
 from training_app.engine.data import folders
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents_app.files.detecting import plain_name
+from agents_app.files.names import plain_name
 from datasets_app.files.values import NONE_WORDS, Unknown, Values
 from training_app.engine.data.examples import normalise
 

@@ -11,8 +11,9 @@ from django.utils.translation import gettext as _
 
 from agents_app.files import reader
 from agents_app.files.archives import MEMBER
-from agents_app.files.detecting import NAMES, TITLES, known_names, plain_name
+from agents_app.files.detecting import TITLES
 from agents_app.files.formats import Reading, Record, Unreadable
+from agents_app.files.names import NAMES, known_names, plain_name
 from datasets_app.files import label_columns, shapes, tables
 from datasets_app.files.values import Values
 from datasets_app.queries import query_columns

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents_app.files.names import NAMES as COLUMN_NAMES
 from datasets_app.traces import exports
 from datasets_app.traces.turns import Turn
 
@@ -185,10 +186,9 @@ def _label_column(data: Values, text: str) -> str:
             isinstance(value, str) and value.lstrip().startswith('{"choices"')
         ):
             return key
-    from agents_app.files.detecting import NAMES
-
     return next(
-        (key for key in others if key.lower() in (*NAMES["required_agents"], "choice", "choices", "sentiment")), ""
+        (key for key in others if key.lower() in (*COLUMN_NAMES["required_agents"], "choice", "choices", "sentiment")),
+        "",
     )
 
 
