@@ -86,11 +86,11 @@ def test_neighbours_are_those_of_all_similarities_at_once() -> None:
 
 
 def test_among_many_rows_neighbours_are_compared_without_what_every_row_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix = sp.csr_matrix(np.array([[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 1, 0]], np.float32))
+    matrix = sp.csr_matrix(np.array([[1, 1, 0], [1, 0, 1], [1, 0, 1], [1, 0, 0]]))  # [N, features]
     assert (baselines._telling(matrix) != matrix).nnz == 0
     monkeypatch.setattr(baselines, "MANY_ROWS", 3)
     monkeypatch.setattr(baselines, "TELLING", 2)
-    assert baselines._telling(matrix).toarray().tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
+    assert baselines._telling(matrix).toarray().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0]]
 
 
 def test_baselines_that_share_their_n_grams_select_what_each_does_alone() -> None:

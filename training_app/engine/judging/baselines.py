@@ -157,7 +157,7 @@ def nearest_neighbours(
     similarity; k and the threshold are chosen on validation."""
     shared = shared or Shared(Ngrams(train))
     tfidf, features = shared.ngrams.counted()
-    matrix = _telling(features.astype(np.float32).T.tocsr())  # [features, N]
+    matrix = _telling(features).astype(np.float32).T.tocsr()  # [features, N]
     required = (train.required & train.asked).astype(np.float32)
 
     def nearest(texts: Sequence[str]) -> tuple[NDArray[np.int64], FloatArray]:
@@ -202,14 +202,14 @@ def nearest_neighbours(
     )
 
 
-def _telling(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """Of many rows the same without the features that more than one in TELLING holds, float32[features, N]: each weighs little, and
-    together they take nearly all of the time."""
-    rows = matrix.shape[1]
+def _telling(features: sp.csr_matrix) -> sp.csr_matrix:
+    """Of many rows the same without the features that more than one in TELLING holds, float[N, features]: each weighs little, and
+    together they take nearly all of the time, and of the memory."""
+    rows = features.shape[0]
     if rows <= MANY_ROWS:
-        return matrix
-    kept = np.diff(matrix.indptr) * TELLING <= rows
-    return (sp.diags(kept.astype(matrix.dtype)) @ matrix).tocsr()
+        return features
+    kept = np.bincount(features.indices, minlength=features.shape[1]) * TELLING <= rows
+    return features @ sp.diags(kept.astype(features.dtype)).tocsr()
 
 
 def _matrix(tfidf: TfIdf, texts: Sequence[str]) -> sp.csr_matrix:

@@ -6,14 +6,16 @@ Imported by workers only: it brings scikit-learn and scipy.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
@@ -25,30 +27,32 @@ from training_app.engine.reading.scorers import candidates, prior_log_odds
 from training_app.engine.reading.text import LinearMargins, TfIdf, characters_of, words_of
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
+#: Texts whose n-grams are counted at once.
+ROWS_AT_ONCE = 10_000
 
 
-def _counts(documents: Sequence[Sequence[str]]) -> tuple[Matrix, list[str]]:
+def _counts(documents: Iterable[Sequence[str]]) -> tuple[Matrix, list[str]]:
     """How often each term stands in each document: (counts [N, T], the T terms in sorted order)."""
     index: dict[str, int] = {}
-    starts, columns = [0], []
+    starts, columns = array("q", [0]), array("i")
     for terms in documents:
-        columns += [index.setdefault(term, len(index)) for term in terms]
+        columns.extend([index.setdefault(term, len(index)) for term in terms])
         starts.append(len(columns))
     counts = sp.csr_matrix(
-        (np.ones(len(columns), np.float64), np.array(columns, np.int64), np.array(starts, np.int64)),
-        shape=(len(documents), len(index)),
+        (np.ones(len(columns), np.float64), np.frombuffer(columns, np.int32), np.frombuffer(starts, np.int64)),
+        shape=(len(starts) - 1, len(index)),
     )
     counts.sum_duplicates()
     terms = sorted(index)
     return counts[:, [index[term] for term in terms]].tocsr(), terms
 
 
-def _most_frequent(counts: Matrix, terms: list[str], keep: int) -> tuple[Matrix, list[str]]:
-    if not keep or len(terms) <= keep:
-        return counts, terms
-    total = np.asarray(counts.sum(axis=0)).ravel()
-    best = np.sort(np.argsort(-total, kind="stable")[:keep])
-    return counts[:, best].tocsr(), [terms[i] for i in best]
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One kind of n-gram: its `terms`, and how often each stands in some of the texts: `counts` of a slice are [rows, T]."""
+
+    terms: list[str]
+    counts: Callable[[slice], Matrix]
 
 
 def fit_tfidf(
@@ -64,34 +68,52 @@ def fit_tfidf(
 
     Character n-grams are counted once per distinct token: counts = (documents x tokens) @ (tokens x n-grams), which
     gives scikit-learn's own counts at a fraction of its time. `max_features` keeps the most frequent of each block;
-    `characters` False leaves their block empty.
+    `characters` False leaves their block empty. Texts are counted ROWS_AT_ONCE at a time, once to choose and weigh the
+    n-grams and once to fill the matrix: it takes a gigabyte for 300,000 texts, and little is held beside it.
     """
-    blocks = []
-    by_word, words = _counts([words_of(text, *word_range) for text in texts])
-    blocks.append(_most_frequent(by_word, words, max_features))
+    by_word, words = _counts(words_of(text, *word_range) for text in texts)
+    blocks = [_Block(words, lambda here: by_word[here])]
     if characters:
-        in_text, tokens = _counts([text.lower().split() for text in texts])
-        in_token, grams = _counts([characters_of(token, *character_range) for token in tokens])
-        blocks.append(_most_frequent((in_text @ in_token).tocsr(), grams, max_features))
-    else:
-        blocks.append((sp.csr_matrix((len(texts), 0)), []))
+        in_text, tokens = _counts(text.lower().split() for text in texts)
+        in_token, grams = _counts(characters_of(token, *character_range) for token in tokens)
+        blocks.append(_Block(grams, lambda here: in_text[here] @ in_token))
+    slices = [slice(row, min(row + ROWS_AT_ONCE, len(texts))) for row in range(0, len(texts), ROWS_AT_ONCE)]
 
-    idf, parts, names = [], [], []
-    while blocks:
-        counts, terms = blocks.pop(0)
-        if min_documents > 1:
-            documents = np.asarray((counts > 0).sum(axis=0)).ravel()
-            kept = np.flatnonzero(documents >= min_documents)
-            counts, terms = counts[:, kept].tocsr(), [terms[i] for i in kept]
-        names.append(terms)
-        if terms:
-            weigh = TfidfTransformer(sublinear_tf=True).fit(counts)
-            idf.append(weigh.idf_)
-            parts.append(weigh.transform(counts, copy=False))
-    if not parts:
+    kept, idf, names, size = [], [], [], 0
+    for block in blocks:
+        total, documents = np.zeros(len(block.terms)), np.zeros(len(block.terms), np.int64)
+        for here in slices:
+            counts = block.counts(here)
+            total += np.asarray(counts.sum(axis=0)).ravel()
+            documents += np.bincount(counts.indices, minlength=len(documents))
+        best = np.arange(len(total))
+        if max_features and len(total) > max_features:
+            best = np.sort(np.argsort(-total, kind="stable")[:max_features])
+        best = best[documents[best] >= min_documents]
+        kept.append(best)
+        names.append([block.terms[i] for i in best.tolist()])
+        idf.append(np.log((len(texts) + 1) / (documents[best] + 1)) + 1)
+        size += int(documents[best].sum())
+    if not any(names):
         raise ValueError("the texts hold no word and no character to learn from")
-    tfidf = TfIdf(names[0], names[1], np.concatenate(idf).astype(np.float32), word_range, character_range)
-    return tfidf, sp.hstack(parts).tocsr()
+
+    starts, columns, values = np.zeros(len(texts) + 1, np.int64), np.empty(size, np.int32), np.empty(size)
+    for here in slices:
+        weighed = [_weighed(b.counts(here)[:, best], w) for b, best, w in zip(blocks, kept, idf, strict=True)]
+        rows = sp.hstack(weighed, format="csr")
+        starts[here.start + 1 : here.stop + 1] = starts[here.start] + rows.indptr[1:]
+        filled = slice(starts[here.start], starts[here.stop])
+        columns[filled], values[filled] = rows.indices, rows.data
+    words, grams = [*names, []][:2]
+    tfidf = TfIdf(words, grams, np.concatenate(idf).astype(np.float32), word_range, character_range)
+    return tfidf, sp.csr_matrix((values, columns, starts), shape=(len(texts), len(words) + len(grams)))
+
+
+def _weighed(counts: Matrix, idf: NDArray[np.float64]) -> Matrix:
+    """(1 + ln(count)) * idf, of rows of length one."""
+    counts = counts.tocsr()
+    counts.data = (np.log(counts.data) + 1) * idf[counts.indices]
+    return normalize(counts, copy=False) if len(idf) else counts
 
 
 #: Weights of a linear model in each of its two blocks, words and characters, unless `max_features` says otherwise:
