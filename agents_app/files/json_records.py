@@ -22,8 +22,8 @@ LEAST_TEXTS = 3
 
 
 def records_in(whole: Any) -> list[Json]:
-    """The records in a JSON value: its longest list of objects, wherever it stands; else a table by column or by row, the objects that it
-    holds by their ids, or labels by text; else the value itself."""
+    """The records in a JSON value: its longest list of objects, wherever it stands; else a table by column or by row, the objects that
+    it holds by their ids, or labels by text; else the value itself."""
     level = [whole]
     while level:
         objects = [item for item in level if isinstance(item, dict)]
