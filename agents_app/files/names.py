@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from training_app.engine.data.examples import normalise
 
@@ -57,3 +58,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {ours: tuple(map(plain_name, names)) for 
 def known_names() -> set[str]:
     """Every name that a column of ours may have."""
     return {name for names in NAMES.values() for name in names}
+
+
+#: What a record or a message calls its label. Its agents are those that wrote it.
+LABELS = frozenset(NAMES["required_agents"]) - {"agent", "agents"}
+
+
+def label_of(record: object) -> Any:
+    """What an object of JSON is labeled with, by the name of its key; None for nothing."""
+    values = record.items() if isinstance(record, Mapping) else ()
+    return next((value for key, value in values if plain_name(key) in LABELS and value not in (None, "")), None)

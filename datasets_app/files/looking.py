@@ -13,8 +13,8 @@ from agents_app.files import reader
 from agents_app.files.archives import MEMBER
 from agents_app.files.detecting import TITLES
 from agents_app.files.formats import Reading, Record, Unreadable
-from agents_app.files.names import NAMES, known_names, plain_name
-from datasets_app.files import label_columns, shapes, tables
+from agents_app.files.names import NAMES, known_names, label_of, plain_name
+from datasets_app.files import chats, label_columns, shapes, tables
 from datasets_app.files.values import Values
 from datasets_app.queries import query_columns
 from training_app.engine.data.examples import Agent, RowError
@@ -73,6 +73,9 @@ class Look:
         names = {column.name.strip().lower() for column in self.columns}
         entered = [column.name for column, entry in query_columns.entries() if not entry.row]
         has_query = "text" in names or "messages" in names
+        messages = [one for row in self.body for one in row.get("messages") or () if isinstance(row["messages"], list)]
+        if "speaker" in self.reading.columns or any(label_of(one) is not None for one in messages):
+            return False
         return self.reading.kind == "lines" or (
             has_query and names - {""} <= {*COLUMNS, *TURN_COLUMNS, *entered, "extra"}
         )
@@ -232,6 +235,26 @@ def _columns(good: Sequence[Record], reading: Reading) -> tuple[tuple[Column, ..
     return columns, body
 
 
+def _chat(
+    columns: Sequence[Column], cells: Mapping[str, Sequence[Any]], by_name: Mapping[str, str], read: Mapping[str, str]
+) -> dict[str, str]:
+    """Where each row is a message of a chat: which column says who speaks, and which whose rows belong together; nothing else.
+    `read`: what is read already, by key."""
+    speaker = next(
+        (column.key for column in columns if column.key not in read and chats.speaks(cells[column.key])), None
+    )
+    keys = [by_name[name] for name in chats.CONVERSATION if name in by_name]
+    together = next(
+        (
+            key
+            for key in keys
+            if read.get(key, "id") in ("id", "conversation_id") and key != speaker and chats.goes_on(cells[key])
+        ),
+        None,
+    )
+    return {"speaker": speaker, "conversation_id": together} if speaker and together else {}
+
+
 def _shown(value: Any) -> str:
     if value is None:
         return ""
@@ -280,6 +303,10 @@ def _guess(
     for ours, key in named.items():
         if key is not None and ours not in guesses and key not in (*guesses.values(), *further):
             guesses[ours] = key
+    if "text" in guesses and "messages" not in guesses:
+        guesses |= _chat(columns, cells, by_name, {key: ours for ours, key in guesses.items()})
+        if guesses.get("conversation_id") == guesses.get("id"):
+            guesses.pop("id", None)
     if "suggested_agents" not in guesses:
         for ours in ("suggestion_score", "suggestion_source"):
             guesses.pop(ours, None)

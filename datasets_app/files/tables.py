@@ -13,7 +13,7 @@ from agents_app.files import reader
 from agents_app.files.archives import MEMBER
 from agents_app.files.formats import Reading, Record
 from agents_app.files.limited import JOB, Limits, Position
-from datasets_app.files import label_columns, shapes
+from datasets_app.files import chats, label_columns, shapes
 from datasets_app.files.shapes import Annotation, Prediction, Task
 from datasets_app.files.values import NONE_WORDS, Unknown, Values
 from datasets_app.queries import query_columns
@@ -26,15 +26,6 @@ from training_app.engine.data.files import json_cell, own_row
 
 #: How a file of one of our own formats is read.
 OWN = {"jsonl": Reading("objects"), "csv": Reading("csv"), "txt": Reading("lines")}
-
-
-#: By what names other programs say who wrote a message and what, and what they call the two sides (Intercom, ShareGPT, chat exports).
-SPEAKS, SPOKEN = ("from", "author", "sender", "speaker", "author_type"), ("value", "body", "text", "message")
-ROLES = {
-    **dict.fromkeys(("user", "human", "customer", "end_user", "client", "visitor", "contact", "lead", "guest"), "user"),
-    **dict.fromkeys(("assistant", "gpt", "bot", "agent", "admin", "operator", "staff", "support", "ai"), "assistant"),
-    "system": "system",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +198,7 @@ def _single_tasks(records: Iterable[Record | RowError], reading: Reading) -> Ite
     skip = reading.skip if is_table else 0
     halves: dict[str, tuple[int, Task]] = {}
     spans: list[tuple[int, Span]] = []
+    said = chats.Chats()
     for record in records:
         if isinstance(record, RowError):
             yield record
@@ -223,6 +215,8 @@ def _single_tasks(records: Iterable[Record | RowError], reading: Reading) -> Ite
                 spans += [(line, span) for span in exports.spans_of(reading.shape, _by_name(cells, names))]
                 continue
             task = _task(cells, names, reading)
+            if task is not None and "speaker" in reading.columns:
+                task = said.turn(task)
         except BadSpan as bad:
             yield RowError(line, str(bad), excerpt=short(cells))
             continue
@@ -234,6 +228,8 @@ def _single_tasks(records: Iterable[Record | RowError], reading: Reading) -> Ite
         if any(answer.about is not None for answer in task.answers):
             key = normalise(str(task.values.get("text")))
             halves[key] = (line, task) if key not in halves else (halves[key][0], _joined(halves[key][1], task))
+        elif isinstance(task.values.get("messages"), list) and not reading.shape:
+            yield from ((line, turn) for turn in chats.turns(task))
         else:
             yield line, task
     yield from halves.values()
@@ -312,12 +308,10 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
     values: dict[str, Any] = {
         ours: value
         for ours, value in places.items()
-        if ours in (*COLUMNS, *TURN_COLUMNS, *entered) and ours != "required_agents"
+        if ours in (*COLUMNS, *TURN_COLUMNS, "speaker", *entered) and ours != "required_agents"
     }
     if isinstance(values.get("messages"), str):
         values["messages"] = json_cell(values["messages"], "messages")
-    if isinstance(values.get("messages"), list):
-        values["messages"] = [_message(message) for message in values["messages"]]
     for ours in ("id", "split"):
         if isinstance(values.get(ours), float) and values[ours].is_integer():
             values[ours] = int(values[ours])
@@ -338,17 +332,6 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
             if key not in read and name and name not in COLUMNS and value not in (None, ""):
                 values[name] = value
     return Task(values, answers, predictions)
-
-
-def _message(message: Any) -> Any:
-    """A message by the names that we have for its parts, where it goes by the names of others; as it is where it does not."""
-    if not isinstance(message, dict) or "role" in message or "content" in message:
-        return message
-    who = next((message[key] for key in SPEAKS if key in message), None)
-    who = who.get("type", who.get("role")) if isinstance(who, dict) else who
-    what = next((message[key] for key in SPOKEN if key in message), None)
-    role = ROLES.get(str(who).strip().lower())
-    return message if role is None or what is None else {"role": role, "content": what}
 
 
 def _name(key: str, names: Sequence[str] | None) -> str:

@@ -110,13 +110,11 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
         "more_values": more_values,
         "agents": agents,
         "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),
-        "are_traces": reading.shape in trace_exports.NAMES,
         "tool": shapes.NAMES.get(reading.shape, ""),
         "meanings": MEANINGS,
         "columns": _with_meanings(looked) if looked else [],
         "built": json.dumps(built, sort_keys=True),
-        "is_table": reading.kind in ("table", "xlsx"),
-        "is_text": reading.kind not in ("xlsx", "zip"),
+        **_build(reading),
         "labels_from": _labels_from(looked) if looked else "",
     }
     if wants_fragment(request):
@@ -126,6 +124,16 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
     return page(
         request, "datasets_app/import_columns.html", context, title=upload.file_name, crumbs=crumbs, status=status
     )
+
+
+def _build(reading: Reading) -> dict[str, bool]:
+    """What kind of file the page speaks of."""
+    return {
+        "are_traces": reading.shape in trace_exports.NAMES,
+        "is_chat": "speaker" in reading.columns,
+        "is_table": reading.kind in ("table", "xlsx"),
+        "is_text": reading.kind not in ("xlsx", "zip"),
+    }
 
 
 def _looked(

@@ -107,6 +107,7 @@ MEANINGS = (
     ("suggestion_source", gettext_lazy("Source of the suggestion")),
     ("messages", gettext_lazy("The conversation")),
     ("conversation_id", gettext_lazy("The conversation's id")),
+    ("speaker", gettext_lazy("Who says it")),
 )
 ENCODINGS = tuple((encoding, gettext_lazy(name)) for encoding, name in encodings.NAMES.items())
 DELIMITERS = ((",", gettext_lazy("comma")), (";", gettext_lazy("semicolon")), ("\t", gettext_lazy("tab")), ("|", "|"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agents_app.files.names import label_of
 from datasets_app.traces import otlp, spans, turns
 from datasets_app.traces.spans import AGENT, TOOL, BadSpan, Span
 from datasets_app.traces.turns import Turn
@@ -305,11 +306,13 @@ def _mlflow(values: Values) -> list[Span]:
 
 
 def _is_openai(values: Values) -> bool:
-    """A chat completion with its request, or a log of messages that ends with an answer. One that ends with the user's is a query."""
+    """A chat completion with its request, or a log of messages that ends with an answer. One that ends with the user's is a query, and
+    what has labels says who is needed, not who answered."""
+    messages = _objects(values.get("messages"))
     if "required_agents" in values or "asked_agents" in values:
         return False
-    messages = _objects(values.get("messages"))
-    answered = bool(messages) and messages[-1].get("role") == "assistant"
+    labeled = any(label_of(one) is not None for one in (values, *messages))
+    answered = bool(messages) and messages[-1].get("role") == "assistant" and not labeled
     request, response = _exchange(values)
     pair = request is not values and response is not values and bool(_objects(request.get("messages")))
     completion = values.get("object") == "chat.completion" and bool(_objects(_first(values, "messages", "input")))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from training_app.engine.data import conversations, storable
-from training_app.engine.data.conversations import Bounds
+from training_app.engine.data.conversations import USER, Bounds
 from training_app.engine.data.examples import Agent, Row, RowError, normalise
 
 MAX_TEXT = 20_000  # characters in one query
@@ -126,8 +126,13 @@ def row_of(line: int, values: Mapping[str, Any], roster: Roster) -> Row:
 
 def _turn(values: Mapping[str, Any], roster: Roster) -> str:
     """The query in a row's `messages`; a `text` beside them must be their last turn."""
+    messages = values["messages"]
+    if isinstance(messages, list):
+        # What answers the user's last message is said after the query, and no part of it.
+        users = [place for place, said in enumerate(messages) if isinstance(said, dict) and said.get("role") == USER]
+        messages = messages[: users[-1] + 1] if users else messages
     try:
-        text = conversations.checked(values["messages"], BOUNDS, roster.find)
+        text = conversations.checked(messages, BOUNDS, roster.find)
     except conversations.BadConversation as bad:
         raise BadRow(bad.reason, bad.path) from None
     beside = values.get("text")
