@@ -5,7 +5,7 @@ What a user says becomes a query with the messages before it. What agents say is
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,12 +38,14 @@ ROLES = {
     ),
     "system": "system",
 }  # fmt: skip
-#: What people call the column that says which messages belong together, beside our own name for it.
-CONVERSATION = (
-    "conversation_id", "conversation id", "conversation", "chat_id", "chat id", "chat", "session_id", "session id", "session",
-    "thread_id", "thread id", "thread", "dialogue_id", "dialog_id", "dialogue", "dialog", "ticket_id", "ticket id", "ticket",
-    "case_id", "case id", "case", "call_id", "room_id", "group",
+#: Words in the name of the column that says which messages belong together.
+CONVERSATION = frozenset(
+    ("conversation", "chat", "session", "thread", "dialogue", "dialog", "ticket", "case", "call", "room", "group", "gespräch",
+     "sitzung", "vorgang", "conversación", "sesión", "conversa", "sessão", "appel", "разговор", "диалог", "чат", "сессия",
+     "обращение", "会话", "对话", "会話", "対話", "대화", "상담", "sohbet", "görüşme", "محادثة", "المحادثة", "बातचीत", "แชท")
 )  # fmt: skip
+#: What such a name may end with beside one of them: a "ticket status" says something else.
+NUMBER = frozenset(("id", "ids", "no", "nr", "num", "number", "key", "uuid", "ref", "номер", "编号", "番号", "번호"))
 #: Of a column's cells, the share that must name a side for it to say who speaks.
 SURE = 0.95
 
@@ -61,10 +63,16 @@ def speaks(cells: Sequence[Any]) -> bool:
     return {USER, ASSISTANT} <= set(known) and len(known) >= SURE * len(roles)
 
 
-def goes_on(cells: Sequence[Any]) -> bool:
-    """Whether a column's values come again, as the id of a conversation does in the rows of its messages."""
-    filled = [str(cell) for cell in cells if str(cell or "").strip()]
-    return len(filled) == len(cells) > len(set(filled))
+def together(columns: Mapping[str, str], cells: Mapping[str, Sequence[Any]]) -> str | None:
+    """Which of some columns, by key with their names, says what messages belong together: by a word in its name, and because its
+    values come again; of several the one with the most."""
+    likely: dict[str, int] = {}
+    for key, name in columns.items():
+        words = re.split(r"[\s_\-.#:]+", plain_name(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))
+        named = CONVERSATION.intersection(words) and words[-1] in CONVERSATION | NUMBER
+        if named and all(str(cell or "").strip() for cell in cells[key]):
+            likely[key] = len(set(map(str, cells[key])))
+    return max((key for key, count in likely.items() if count < len(cells[key])), key=likely.__getitem__, default=None)
 
 
 def message(said: Any) -> Any:

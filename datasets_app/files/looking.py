@@ -235,24 +235,19 @@ def _columns(good: Sequence[Record], reading: Reading) -> tuple[tuple[Column, ..
     return columns, body
 
 
-def _chat(
-    columns: Sequence[Column], cells: Mapping[str, Sequence[Any]], by_name: Mapping[str, str], read: Mapping[str, str]
-) -> dict[str, str]:
+def _chat(columns: Sequence[Column], cells: Mapping[str, Sequence[Any]], read: Mapping[str, str]) -> dict[str, str]:
     """Where each row is a message of a chat: which column says who speaks, and which whose rows belong together; nothing else.
     `read`: what is read already, by key."""
     speaker = next(
         (column.key for column in columns if column.key not in read and chats.speaks(cells[column.key])), None
     )
-    keys = [by_name[name] for name in chats.CONVERSATION if name in by_name]
-    together = next(
-        (
-            key
-            for key in keys
-            if read.get(key, "id") in ("id", "conversation_id") and key != speaker and chats.goes_on(cells[key])
-        ),
-        None,
-    )
-    return {"speaker": speaker, "conversation_id": together} if speaker and together else {}
+    free = {
+        column.key: column.name
+        for column in columns
+        if read.get(column.key, "id") in ("id", "conversation_id") and column.key != speaker
+    }
+    conversation = chats.together(free, cells)
+    return {"speaker": speaker, "conversation_id": conversation} if speaker and conversation else {}
 
 
 def _shown(value: Any) -> str:
@@ -304,7 +299,7 @@ def _guess(
         if key is not None and ours not in guesses and key not in (*guesses.values(), *further):
             guesses[ours] = key
     if "text" in guesses and "messages" not in guesses:
-        guesses |= _chat(columns, cells, by_name, {key: ours for ours, key in guesses.items()})
+        guesses |= _chat(columns, cells, {key: ours for ours, key in guesses.items()})
         if guesses.get("conversation_id") == guesses.get("id"):
             guesses.pop("id", None)
     if "suggested_agents" not in guesses:

@@ -33,6 +33,8 @@ HEADINGS = (
     ("chat_id", "time", "sender", "message", "team"),
     ("Ticket ID", "Zeit", "Von", "Nachricht", "Abteilung"),
     ("session", "at", "role", "content", "required_agents"),
+    ("Chat no.", "ticket status", "sender", "Message", "Department"),
+    ("conversationId", "at", "author", "body", "label"),
 )
 TURNS = [
     ("hi there", None, "c1", []),
