@@ -1,6 +1,9 @@
 """What a text says whatever way it was written: slips that are mended, words that are left alone, and a scorer behind that."""
 
+import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from training_app.engine.reading.scorers import FittedScorer, load_scorer
 from training_app.engine.reading.tidying import mending
 from training_app.engine.reading.tidying import tidied as reader
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
-from training_app.engine.reading.tidying.real_words import RealWords
+from training_app.engine.reading.tidying.real_words import RealWords, WordHashes
 from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
 
@@ -125,17 +128,43 @@ class TestRealWords:
             assert served(text) == spelling(text)
         assert served("insurace form") == "insurance form"
 
+    @pytest.mark.at_length
+    def test_what_an_artifact_stores_is_the_same_in_every_process(self) -> None:
+        program = (
+            "from training_app.engine.reading.tidying.tidied import Spelling\n"
+            "print(sorted(Spelling.of(['a refund for the naïve café insurance on thursday']).decisive()))"
+        )
+        stored = {
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                check=True,
+            ).stdout
+            for seed in ("1", "2")
+        }
+        assert len(stored) == 1
+        assert b"thrusday" in stored.pop()
+
+    def test_words_are_found_by_their_hashes(self) -> None:
+        listed = WordHashes.of(["house", "mouse", "naïve"])
+        assert listed.among(["mouse", "louse", "naïve", "house"]) == {"house", "mouse", "naïve"}
+        assert listed.letters == set("housemnaïv")
+        both = WordHashes.together([listed, WordHashes.of(["louse", "mouse"])])
+        assert both.among(["louse", "naïve", "rouse"]) == {"louse", "naïve"}
+
     def test_what_an_artifact_stores_is_each_real_word_that_would_be_corrected(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(reader, "MOST_INDEXED", 40)
         rng = random.Random(0)
         known = {"".join(rng.choices("abc", k=rng.randint(4, 9))): 80 - n for n in range(80)}
+        exist = frozenset("".join(rng.choices("abc", k=rng.randint(4, 9))) for _ in range(4_000))
         real = RealWords([])
-        real._lists = [frozenset("".join(rng.choices("abc", k=rng.randint(4, 9))) for _ in range(4_000))]
+        real.listed, real.letters = WordHashes.of(exist), frozenset("abc")
         spelling = Spelling(known, real)
         bare = Spelling(known)
-        corrected = {word for word in real._lists[0] if word not in known and bare(word) != word}
+        corrected = {word for word in exist if word not in known and bare(word) != word}
         assert len(corrected) > 200
         assert spelling.decisive() == corrected
 

@@ -8,36 +8,70 @@ with the long list none, while "insurace", "thusday" and "apprecaite" are still 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Set
 from functools import lru_cache
-from itertools import islice
 
+import numpy as np
+from numpy.typing import NDArray
 from wordfreq import available_languages, get_frequency_list
 
 from training_app.engine.reading.tidying.tidied import WORD
 
 #: Texts are written in the language whose short list holds most of their words, and in those that hold at least this share as many.
-#: English texts reach 0.72 in Portuguese. A pool of a few words looks like many languages: three are enough.
-SPOKEN_SHARE, MOST_SPOKEN = 0.75, 3
+#: English texts reach 0.72 in Portuguese. A pool of a few words looks like many languages.
+SPOKEN_SHARE = 0.75
+
+
+class WordHashes:
+    """A set of words by their hashes, of 64 bits: eight bytes a word, where a million texts take 130 MB. That a word which is not
+    there has the hash of one that is happens once in 10^13 words. `letters` are those of all of them."""
+
+    def __init__(self, hashes: NDArray[np.int64], letters: Set[str]) -> None:
+        self.hashes, self.letters = hashes, letters  # int64[W], ascending
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> WordHashes:
+        listed = list(words)
+        return cls(np.sort(_hashed(listed)), frozenset().union(*listed))
+
+    @classmethod
+    def together(cls, sets: Collection[WordHashes]) -> WordHashes:
+        """The words of all."""
+        hashes = np.sort(np.concatenate([one.hashes for one in sets]))
+        return cls(hashes, frozenset().union(*(one.letters for one in sets)))
+
+    def among(self, words: Collection[str]) -> set[str]:
+        """Those of the words that are in it."""
+        listed, wanted = list(words), _hashed(words)
+        order = np.argsort(wanted)  # neighbours are looked for one after the other, which is quick in a long list
+        wanted = wanted[order]
+        places = np.minimum(self.hashes.searchsorted(wanted), len(self.hashes) - 1)
+        return {listed[i] for i in order[self.hashes[places] == wanted].tolist()}
+
+
+def _hashed(words: Collection[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, words), np.int64, len(words))
 
 
 @lru_cache(maxsize=1)
-def _short_lists() -> dict[str, frozenset[str]]:
-    lists = {language: frozenset(_words(language, "small")) for language in sorted(available_languages("small"))}
-    get_frequency_list.cache_clear()
-    return lists
+def _short_lists() -> dict[str, WordHashes]:
+    return {language: _listed(language, "small") for language in sorted(available_languages("small"))}
 
 
 @lru_cache(maxsize=1)
-def _every_language() -> frozenset[str]:
-    return frozenset().union(*_short_lists().values())
+def _every_language() -> WordHashes:
+    return WordHashes.together(_short_lists().values())
 
 
 @lru_cache(maxsize=4)
-def _long_list(language: str) -> frozenset[str]:
-    words = frozenset(_words(language, "large"))
-    get_frequency_list.cache_clear()
-    return words
+def _long_list(language: str) -> WordHashes:
+    return _listed(language, "large")
+
+
+def _listed(language: str, size: str) -> WordHashes:
+    listed = WordHashes.of(_words(language, size))
+    get_frequency_list.cache_clear()  # else the package keeps the texts
+    return listed
 
 
 def _words(language: str, size: str) -> Iterator[str]:
@@ -49,7 +83,7 @@ class RealWords(Container[str]):
     """The words of all languages, with the long lists of the languages that `words`, those of a pool's texts, are from."""
 
     def __init__(self, words: Collection[str]) -> None:
-        shared = {language: sum(map(listed.__contains__, words)) for language, listed in _short_lists().items()}
+        shared = {language: len(listed.among(words)) for language, listed in _short_lists().items()}
         highest = max(shared.values())
         long = available_languages("large")
         spoken = [
@@ -57,15 +91,14 @@ class RealWords(Container[str]):
             for language, count in shared.items()
             if count and count >= SPOKEN_SHARE * highest and language in long
         ]
-        self._lists = [*map(_long_list, spoken), _every_language()]
+        long_lists = [_long_list(language) for language in spoken]
+        self.listed = WordHashes.together([*long_lists, _every_language()])
+        #: Of the words of the pool's languages.
+        self.letters = frozenset().union(*(one.letters for one in long_lists or [self.listed]))
 
     def __contains__(self, word: object) -> bool:
-        return any(word in listed for listed in self._lists)
+        return isinstance(word, str) and bool(self.listed.among([word]))
 
     def among(self, words: Collection[str]) -> set[str]:
         """Those of the words that are in here."""
-        return set().union(*(listed.intersection(words) for listed in self._lists))
-
-    def letters(self) -> set[str]:
-        """The letters of some of the words of the pool's languages."""
-        return set().union(*islice(self._lists[0], 5_000))
+        return self.listed.among(words)

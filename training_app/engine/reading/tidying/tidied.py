@@ -40,6 +40,7 @@ MOST_WORDS = 50_000  # known; the most frequent
 KEPT, LONGEST_TOKEN = 20_000, 40  # words that are remembered, when full it starts again; a longer run of signs is not
 #: The fewest letters that a word has in which a slip of this kind is mended.
 SWAPPED, MISSING, OTHER = 4, 6, 8
+ASKED_AT_ONCE = 50  # words whose slips are looked for among the real ones together
 MOST_INDEXED = 10_000  # words that slips are mended to, by other letters than their own; the most frequent
 
 
@@ -77,11 +78,13 @@ class Spelling:
         if isinstance(self.real_words, frozenset):
             return self.real_words
         letters: dict[str, set[str]] = {}  # of each alphabet
-        for letter in set().union(*self.words, self.real_words.letters()):
+        for letter in set().union(*self.words, self.real_words.letters):
             letters.setdefault(_alphabet(letter), set()).add(letter)
         near: set[str] = set()
-        for rank, word in enumerate(self.words):
-            near |= self.real_words.among(_slips(word, letters[_alphabet(word[0])], hidden=rank < MOST_INDEXED))
+        ranked = enumerate(self.words)
+        while some := list(islice(ranked, ASKED_AT_ONCE)):
+            slips = (_slips(word, letters[_alphabet(word[0])], hidden=rank < MOST_INDEXED) for rank, word in some)
+            near |= self.real_words.among(set().union(*slips))
         near.difference_update(self.words)
         return frozenset(word for word in near if self._near(word) != word)
 
