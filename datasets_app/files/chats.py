@@ -11,15 +11,14 @@ from typing import Any
 
 from agents_app.files.names import label_of, plain_name
 from datasets_app.files.shapes import Annotation, Task
+from training_app.engine.data.conversations import ROLES as OURS
 from training_app.engine.data.conversations import USER
 from training_app.engine.data.file_rows import BOUNDS, BadRow, short
 
 ASSISTANT = "assistant"
 #: By what names other programs say who wrote a message and what (Intercom, ShareGPT, chat exports).
-SPEAKS, SPOKEN = (
-    ("from", "author", "sender", "speaker", "author_type"),
-    ("value", "body", "text", "message", "utterance"),
-)
+SPEAKS = ("role", "from", "author", "sender", "speaker", "author_type")
+SPOKEN = ("content", "value", "body", "text", "message", "utterance")
 #: What programs and people call the two sides, in their languages.
 ROLES = {
     **dict.fromkeys(
@@ -76,8 +75,8 @@ def together(columns: Mapping[str, str], cells: Mapping[str, Sequence[Any]]) -> 
 
 
 def message(said: Any) -> Any:
-    """A message by the names that we have for its parts, where it goes by the names of others; as it is where it does not."""
-    if not isinstance(said, dict) or "role" in said or "content" in said:
+    """A message by our names for its parts and roles, where it goes by the names of others; as it is where it does not."""
+    if not isinstance(said, dict) or (said.get("role") in OURS and "content" in said):
         return said
     who = next((said[key] for key in SPEAKS if key in said), None)
     who = who.get("type", who.get("role")) if isinstance(who, dict) else who

@@ -24,9 +24,9 @@ class ImportForm(forms.Form):
         label=gettext_lazy("File"),
         required=False,
         help_text=gettext_lazy(
-            "Excel, CSV, JSON, JSONL, ZIP or text, one query a line; an export of Label Studio, Argilla, doccano or Prodigy; traces "
-            "from Langfuse, LangSmith, Phoenix or MLflow; or agents: a table, an agent card, "
-            "an OpenAPI document, the tools of an MCP server. Choose it, or drop it here."
+            "Excel, CSV, JSON, JSONL, ZIP or text, one query a line; a chat log, one message a row; an export of Label Studio, "
+            "Argilla, doccano or Prodigy; traces from Langfuse, LangSmith, Phoenix or MLflow; or agents: a table, an agent card, an "
+            "OpenAPI document, the tools of an MCP server. Choose it, or drop it here."
         ),
         error_messages={
             "empty": gettext_lazy("The file is empty. Choose one that holds queries."),

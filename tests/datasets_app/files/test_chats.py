@@ -138,9 +138,10 @@ def test_messages_with_labels_of_their_own_are_turns() -> None:
 
 OURS = [{"role": "user", "content": "I was charged twice"}, {"role": "assistant", "content": "Refunded."}]
 THEIRS = [{"from": "human", "value": "I was charged twice"}, {"from": "gpt", "value": "Refunded."}]
+OTHERS = [{"role": "CUSTOMER", "text": "I was charged twice"}, {"role": "Bot", "text": "Refunded."}]
 
 
-@pytest.mark.parametrize("messages", [OURS, THEIRS])
+@pytest.mark.parametrize("messages", [OURS, THEIRS, OTHERS])
 @pytest.mark.parametrize("label", ["required_agents", "team"])
 def test_an_answer_behind_the_last_message_of_the_user_is_no_part_of_the_query(messages: Any, label: str) -> None:
     content = json.dumps({"messages": messages, label: ["Billing"]}).encode()
