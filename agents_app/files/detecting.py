@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
@@ -21,6 +22,8 @@ JUDGED = 200
 JUDGED_CHARACTERS = 4 << 20
 #: A table's header stands among the first so many rows, behind titles.
 TITLES = 15
+#: How a JSON array begins; lines of text may begin with a bracket too ("[EXTERNAL] …", "[12:05] …").
+_ARRAY = re.compile(r'\[\s*(?:[\[{"]|\]\s*$|-?\d+(?:\.\d+)?\s*[,\n])')
 #: Files that are no text, by how they begin: what they are.
 _BINARY = {
     b"%PDF": "PDF",
@@ -136,7 +139,7 @@ def _text_reading(beginning: bytes, file_name: str) -> Reading:
     encoding = encoding_of(beginning)
     text = beginning.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
     start = text.lstrip()
-    if start.startswith("["):
+    if _ARRAY.match(start):
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(start.split("\n", 1)[0])
             if "\n" in start.strip() and start.split("\n", 2)[1].lstrip().startswith("["):

@@ -65,13 +65,23 @@ def speaks(cells: Sequence[Any]) -> bool:
 def together(columns: Mapping[str, str], cells: Mapping[str, Sequence[Any]]) -> str | None:
     """Which of some columns, by key with their names, says what messages belong together: by a word in its name, and because its
     values come again; of several the one with the most."""
-    likely: dict[str, int] = {}
-    for key, name in columns.items():
-        words = re.split(r"[\s_\-.#:]+", plain_name(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)))
-        named = CONVERSATION.intersection(words) and words[-1] in CONVERSATION | NUMBER
-        if named and all(str(cell or "").strip() for cell in cells[key]):
-            likely[key] = len(set(map(str, cells[key])))
+    likely = {
+        key: len(set(map(str, cells[key])))
+        for key, name in columns.items()
+        if _numbers_conversations(name) and all(str(cell or "").strip() for cell in cells[key])
+    }
     return max((key for key, count in likely.items() if count < len(cells[key])), key=likely.__getitem__, default=None)
+
+
+def _numbers_conversations(name: str) -> bool:
+    """Whether a column goes by a name such as "chat", "Conversation ID", "ticketNr" or "Gesprächs-Nr."."""
+    *words, last = re.split(r"[\s_\-.#:]+", plain_name(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)).strip("#_ "))
+    stem = next((last.removesuffix(end) for end in sorted(NUMBER, key=len, reverse=True) if last.endswith(end)), last)
+    if stem and stem != last:
+        words.append(stem)
+    elif stem:
+        return last in CONVERSATION
+    return any(word in CONVERSATION or word.removesuffix("s") in CONVERSATION for word in words)
 
 
 def message(said: Any) -> Any:

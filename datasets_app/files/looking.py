@@ -298,10 +298,6 @@ def _guess(
     for ours, key in named.items():
         if key is not None and ours not in guesses and key not in (*guesses.values(), *further):
             guesses[ours] = key
-    if "text" in guesses and "messages" not in guesses:
-        guesses |= _chat(columns, cells, {key: ours for ours, key in guesses.items()})
-        if guesses.get("conversation_id") == guesses.get("id"):
-            guesses.pop("id", None)
     if "suggested_agents" not in guesses:
         for ours in ("suggestion_score", "suggestion_source"):
             guesses.pop(ours, None)
@@ -311,4 +307,8 @@ def _guess(
         longest = max(lengths, key=lambda key: lengths[key])
         if any(re.search(r"\w", _shown(row.get(longest))) for row in body):
             guesses["text"] = longest
+    if "text" in guesses and "messages" not in guesses:
+        guesses |= _chat(columns, cells, {key: ours for ours, key in guesses.items()})
+        if guesses.get("conversation_id") == guesses.get("id"):
+            guesses.pop("id", None)
     return guesses, further

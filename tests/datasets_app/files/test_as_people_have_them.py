@@ -71,6 +71,7 @@ GOES_IN: dict[str, tuple[bytes, int, int]] = {
     "one-column.csv": (b"question\nwhere is it, and when?\nhello\n", 2, 0),
     "lines.txt": ("\n".join(TEXTS).encode() + b'\n\n"a quote that never ends\n', 5, 0),
     "archive.zip": (zipped("queries.csv", csv(";")), 4, 4),
+    "brackets.txt": (b"[EXTERNAL] where is it\n[01.10.26, 10:01] I was charged twice\n[2] hello\n", 3, 0),
     "one-object.json": (json.dumps({"data": [{"text": "hi"}]}, indent=2).encode(), 1, 0),
     "trailing.csv": (b"text;agent;;\nrefund;Billing;;\nhello;;;\n", 2, 1),
 }  # fmt: skip

@@ -35,6 +35,7 @@ HEADINGS = (
     ("session", "at", "role", "content", "required_agents"),
     ("Chat no.", "ticket status", "sender", "Message", "Department"),
     ("conversationId", "at", "author", "body", "label"),
+    ("Gesprächs-Nr.", "um", "Art", "Kommentar", "Team"),
 )
 TURNS = [
     ("hi there", None, "c1", []),
