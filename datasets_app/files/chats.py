@@ -13,7 +13,7 @@ from agents_app.files.names import label_of, plain_name
 from datasets_app.files.shapes import Annotation, Task
 from training_app.engine.data.conversations import ROLES as OURS
 from training_app.engine.data.conversations import USER
-from training_app.engine.data.file_rows import BOUNDS, BadRow, short
+from training_app.engine.data.file_rows import BadRow, short
 
 ASSISTANT = "assistant"
 #: By what names other programs say who wrote a message and what (Intercom, ShareGPT, chat exports).
@@ -45,6 +45,8 @@ CONVERSATION = frozenset(
 )  # fmt: skip
 #: What such a name may end with beside one of them: a "ticket status" says something else.
 NUMBER = frozenset(("id", "ids", "no", "nr", "num", "number", "key", "uuid", "ref", "номер", "编号", "番号", "번호"))
+#: Messages of a chat that go with a turn, its own among them: each turn is stored with them, and routers read fewer.
+MOST_MESSAGES = 50
 #: Of a column's cells, the share that must name a side for it to say who speaks.
 SURE = 0.95
 
@@ -117,7 +119,7 @@ class Chats:
         said = self._said[conversation] if conversation else []
         if content.strip():
             said.append({"role": role, "content": content})
-            del said[: -BOUNDS.messages]
+            del said[:-MOST_MESSAGES]
         if role != USER:
             return None
         if not content.strip():

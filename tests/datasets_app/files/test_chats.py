@@ -90,6 +90,13 @@ def test_a_message_of_a_speaker_that_is_neither_is_named_and_the_others_go_in() 
     assert len(rows) == 31
 
 
+def test_a_turn_of_a_long_chat_comes_with_the_last_messages_alone() -> None:
+    log = [("c1", "10:00", ("Customer", "Agent")[n % 2], f"message {n}", "") for n in range(120)]
+    *_others, last = said(read(csv([HEADINGS[0], *log]), "chats.csv"))
+    assert last[0] == "message 118"
+    assert last[3] == [f"message {n}" for n in range(118 - chats.MOST_MESSAGES + 1, 118)]
+
+
 def test_names_of_people_and_rows_of_one_chat_alone_are_no_chat() -> None:
     people = [("id", "from", "message"), ("1", "Ana", "hello there"), ("2", "Ben", "good day to you")]
     assert said(read(csv(people), "a.csv")) == [("hello there", None, "", []), ("good day to you", None, "", [])]
