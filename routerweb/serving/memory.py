@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from training_app.engine.data.memory import give_back
+
 _C = ctypes.CDLL(None)
 _M_ARENA_MAX = -8
 
@@ -23,12 +25,6 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     give_back()
-
-
-def give_back() -> None:
-    """Free memory goes back to the system, where the C library can."""
-    if hasattr(_C, "malloc_trim"):
-        _C.malloc_trim(0)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from agents_app.models import Agent, ApiKey, Pool, Stamp
 from agents_app.pools import card_examples
 from routerweb import hooks
 from routerweb.background import Background
-from routerweb.serving import memory
 from training_app.answering import described, live
 from training_app.answering.loaded import Caller, LoadedModel, LoadedPool, RosterAgent, Served
+from training_app.engine.data.memory import give_back
 from training_app.engine.reading import sentences
 from training_app.engine.routing import router as engine
 from training_app.models import Promotion, RouterModel
@@ -127,7 +127,7 @@ def refresh() -> Served:
                 _served = fresh
                 # The connection would keep the artifacts that it read among its pages.
                 drop_connection()
-                memory.give_back()
+                give_back()
         except DatabaseFault as error:
             _database_fault = type(error).__name__
             raise

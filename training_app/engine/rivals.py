@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
+from training_app.engine.data.memory import give_back
 from training_app.engine.data.prepared import Matrices, Prepared
 from training_app.engine.judging import llm_baseline, next_labels
 from training_app.engine.judging.baselines import BASELINES, Ngrams, Shared
@@ -29,6 +30,7 @@ from training_app.engine.routing.checkpoints import Scores
 def baselines(data: Prepared, seed: int, rules: Rules, progress: ScorerProgress) -> dict[str, BoolArray]:
     """The sets that each baseline selects for the measured rows: allowed ones, as the router may answer no others."""
 
+    give_back()
     shared, found = Shared(Ngrams(data.train.rows), progress), {}
     with ONE_MATRIX:
         for i, (name, fit) in enumerate(BASELINES.items()):

@@ -32,8 +32,8 @@ from datasets_app.labeling import queue
 from datasets_app.models import Assignment, Import, PrelabelJob, WritingJob
 from routerweb import state
 from routerweb.background import Background
-from routerweb.serving import memory
 from training_app.answering import decisions, serving
+from training_app.engine.data.memory import give_back
 from training_app.models import Alarm, ProcessSign, PromotionRequest, Run, WatchTurn
 from training_app.watching import alarms, deliveries, health
 
@@ -107,7 +107,7 @@ class Watch:
         finally:
             if self._own_connection():
                 connections["default"].close()
-            memory.give_back()  # what a burst of traffic needed
+            give_back()  # what a burst of traffic needed
 
     def end(self) -> None:
         """Take the sign of life away: this process ends because it was asked to."""

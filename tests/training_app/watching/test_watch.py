@@ -131,7 +131,7 @@ def test_a_round_outlives_the_database(db: None, monkeypatch: Any) -> None:
     given_back: list[bool] = []
     process = Watch("web")
     monkeypatch.setattr(process, "sign", away)
-    monkeypatch.setattr("routerweb.serving.memory.give_back", lambda: given_back.append(True))
+    monkeypatch.setattr("training_app.watching.watch.give_back", lambda: given_back.append(True))
     process.round()
     assert given_back == [True]
 

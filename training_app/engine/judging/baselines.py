@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
+from training_app.engine.data.memory import give_back
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress, no_progress
@@ -57,7 +58,9 @@ class Ngrams:
     @cached_property
     def _counted(self) -> tuple[TfIdf, sp.csr_matrix]:
         agents = self._train.required.shape[1]
-        return fit_tfidf(self._train.texts, max_features=MOST_WEIGHTS // max(1, agents))
+        counted = fit_tfidf(self._train.texts, max_features=MOST_WEIGHTS // max(1, agents))
+        give_back()
+        return counted
 
     def counted(self) -> tuple[TfIdf, sp.csr_matrix]:
         """The features, and the matrix of the texts, float64[N, features]."""

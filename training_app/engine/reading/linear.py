@@ -19,6 +19,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.memory import give_back
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import fold_of_group
 from training_app.engine.progress import ScorerProgress, no_progress
@@ -178,6 +179,8 @@ class LinearScorer:
             if y.all() or not y.any():
                 continue
             weights[:, a], bias[a] = self._fit_agent(features if rows.all() else features[rows], y, seed)
+            if len(y) > MANY_ROWS:
+                give_back()  # LIBLINEAR's own copy of the rows takes more than they do
         return LinearMargins(tfidf, weights, bias)
 
     def _fit_agent(self, features: Matrix, y: BoolArray, seed: int) -> tuple[NDArray[Any], float]:
