@@ -3,7 +3,7 @@ child process: no Django here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agents_app.files.names import NAMES, known_names, plain_name
@@ -19,6 +19,8 @@ INNER = (
 MAX_WIDTH = 100_000
 #: From so many texts on, each with one label, an object is no record itself.
 LEAST_TEXTS = 3
+LONGEST_NAME = 30  # characters of a column's name
+TEXT = frozenset(NAMES["text"])
 
 
 def records_in(whole: Any) -> list[Json]:
@@ -56,7 +58,12 @@ def _of_objects(value: Any) -> bool:
 
 def _has_text(values: Json) -> bool:
     """Whether an object is a record itself: it has a text, by name."""
-    return any(isinstance(value, str) and plain_name(name) in NAMES["text"] for name, value in values.items())
+    return bool(_plain_names(name for name, value in values.items() if isinstance(value, str)) & TEXT)
+
+
+def _plain_names(keys: Iterable[str]) -> set[str]:
+    """The keys that may be names of columns, in the form of NAMES: others are texts, of which there may be very many."""
+    return {plain_name(key) for key in keys if len(key) <= LONGEST_NAME}
 
 
 def _by_id(by_key: Json) -> list[Json]:
@@ -70,7 +77,7 @@ def _by_id(by_key: Json) -> list[Json]:
 
 def _by_column(columns: Json) -> list[Json]:
     """The rows of a table whose columns are lists, or cells by the row's number (as pandas writes them): one is named as texts are."""
-    if not {plain_name(name) for name in columns} & set(NAMES["text"]):
+    if not _plain_names(columns) & TEXT:
         return []
     values = list(columns.values())
     if all(isinstance(value, dict) for value in values):
@@ -105,7 +112,7 @@ def _by_text(by_key: Json) -> list[Json]:
     """The texts of an object that has labels by text, or texts by label: the longer ones are the texts."""
     entries = {key: [value] if isinstance(value, str) else value for key, value in by_key.items()}
     lists = all(isinstance(value, list) for value in by_key.values())
-    if len(entries) < (2 if lists else LEAST_TEXTS) or {plain_name(key) for key in entries} & known_names():
+    if len(entries) < (2 if lists else LEAST_TEXTS) or _plain_names(entries) & known_names():
         return []
     if not all(isinstance(value, list) and all(isinstance(item, str) for item in value) for value in entries.values()):
         return []

@@ -128,9 +128,11 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
 
 def _build(reading: Reading) -> dict[str, bool]:
     """What kind of file the page speaks of."""
+    are_traces, is_chat = reading.shape in trace_exports.NAMES, "speaker" in reading.columns
     return {
-        "are_traces": reading.shape in trace_exports.NAMES,
-        "is_chat": "speaker" in reading.columns,
+        "are_traces": are_traces,
+        "is_chat": is_chat,
+        "are_turns": are_traces or is_chat,
         "is_table": reading.kind in ("table", "xlsx"),
         "is_text": reading.kind not in ("xlsx", "zip"),
     }

@@ -152,6 +152,7 @@ class TestRealWords:
         assert listed.letters == set("housemnaïv")
         both = WordHashes.together([listed, WordHashes.of(["louse", "mouse"])])
         assert both.among(["louse", "naïve", "rouse"]) == {"louse", "naïve"}
+        assert WordHashes.of([]).among(["house"]) == set(), "a language in other letters"
 
     def test_what_an_artifact_stores_is_each_real_word_that_would_be_corrected(
         self, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,8 @@ class WordHashes:
 
     def among(self, words: Collection[str]) -> set[str]:
         """Those of the words that are in it."""
+        if not len(self.hashes):
+            return set()
         listed, wanted = list(words), _hashed(words)
         order = np.argsort(wanted)  # neighbours are looked for one after the other, which is quick in a long list
         wanted = wanted[order]
